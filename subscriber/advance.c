@@ -240,7 +240,7 @@ void advance_switch(struct tb_source *source)
 			    image_is_busy(source->mapping.image);
 
 	deliver_holes(source);
-	deliver_given_up(source);
+	deliver_given_up(source, TB_CAUSE_OVERRUN);
 	mapping_close(source->subscription->subscriber, &source->mapping);
 	source->mapping = source->successor;
 	collect_begin(source);

@@ -30,6 +30,7 @@ struct conflate {
 	bool pass_due;            /* this pass has not begun to copy */
 	bool jumps;               /* the position moves to `target` behind this pass */
 	bool hurries;             /* the topic ended or restarts: this interval ends now */
+	bool is_last;             /* this interval ended for that reason */
 	const uint64_t *exempt;   /* a bit for each kind */
 	uint64_t interval_ns;     /* 0: each poll is an interval */
 	uint64_t ends_ns;         /* when this interval ends */
@@ -102,6 +103,8 @@ uint64_t conflate_delivered_in(const struct conflate *, uint64_t first, uint64_t
 void conflate_lapped(struct conflate *);
 /* The range of held values, which cannot be read any more. Returns how many there were. */
 uint64_t conflate_give_up(struct conflate *, uint64_t *first, uint64_t *last);
+/* No later interval comes: copies that failed are not due any more (Z-I9). */
+void conflate_leave_failed(struct conflate *);
 /* READs were lost with the connection. */
 void conflate_interrupted(struct conflate *);
 

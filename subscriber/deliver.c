@@ -80,15 +80,16 @@ void deliver_stale_reason(struct tb_source *source, int code, const char *text)
 	event_deliver(source->subscription, &event);
 }
 
+static const enum subscription_counter lost_counters[] = {
+	[TB_CAUSE_OVERRUN] = SUBSCRIPTION_LOST_OVERRUN,
+	[TB_CAUSE_BEFORE_JOIN] = SUBSCRIPTION_LOST_BEFORE_JOIN,
+	[TB_CAUSE_UPSTREAM] = SUBSCRIPTION_LOST_UPSTREAM,
+	[TB_CAUSE_CORRUPT] = SUBSCRIPTION_LOST_CORRUPT,
+};
+
 void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum tb_cause cause,
 		 uint64_t skipped)
 {
-	static const enum subscription_counter counters[] = {
-		[TB_CAUSE_OVERRUN] = SUBSCRIPTION_LOST_OVERRUN,
-		[TB_CAUSE_BEFORE_JOIN] = SUBSCRIPTION_LOST_BEFORE_JOIN,
-		[TB_CAUSE_UPSTREAM] = SUBSCRIPTION_LOST_UPSTREAM,
-		[TB_CAUSE_CORRUPT] = SUBSCRIPTION_LOST_CORRUPT,
-	};
 	const struct conflate *conflate = source->mapping.conflate;
 	const uint64_t kept =
 		conflate ? conflate_delivered_in(conflate, first, last) : 0; /* Z-I3 */
@@ -100,23 +101,23 @@ void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum t
 	event.lost = last - first + 1 - kept;
 	event.delivered = last + skipped;
 	event.skipped = skipped;
-	count(source, counters[cause], event.lost);
+	count(source, lost_counters[cause], event.lost);
 	count(source, SUBSCRIPTION_RECORDS, kept);
 	count(source, SUBSCRIPTION_SKIPPED, skipped);
 	if (event.lost > 0)
 		event_deliver(source->subscription, &event);
 }
 
-void deliver_given_up(struct tb_source *source)
+void deliver_given_up(struct tb_source *source, enum tb_cause cause)
 {
 	struct tb_event event = event_of(source, TB_EVENT_GAP);
 
 	if (!source->mapping.conflate)
 		return;
 	event.held = 0;
-	event.cause = TB_CAUSE_OVERRUN;
+	event.cause = cause;
 	event.lost = conflate_give_up(source->mapping.conflate, &event.first, &event.last);
-	count(source, SUBSCRIPTION_LOST_OVERRUN, event.lost);
+	count(source, lost_counters[cause], event.lost);
 	if (event.lost > 0)
 		event_deliver(source->subscription, &event);
 }

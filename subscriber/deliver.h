@@ -32,8 +32,9 @@ void deliver_value(struct tb_source *, struct record *);
 int deliver_newest(struct tb_source *, struct record *);
 /* Conflation: the position moves to the target of a jump. */
 void deliver_jump(struct tb_source *);
-/* Conflation: held values cannot be read any more. Reports them as a gap. */
-void deliver_given_up(struct tb_source *);
+/* Conflation: held values cannot be read any more, because their memory is gone (overrun), or they
+ * are never whole (corrupt). Reports them as a gap. */
+void deliver_given_up(struct tb_source *, enum tb_cause);
 /* The value of an instrument was never readable. */
 void deliver_no_value(struct tb_source *, uint32_t instrument);
 /* No instrument has this name, or matches this pattern. */

@@ -198,10 +198,16 @@ static void pass_end(struct tb_source *source)
 {
 	struct conflate *conflate = source->mapping.conflate;
 
-	if (!conflate_pass_ends(conflate) || !conflate->jumps)
+	if (!conflate_pass_ends(conflate))
 		return;
-	deliver_jump(source);
-	reader_quality(source, &conflate->line);
+	if (conflate->jumps) {
+		deliver_jump(source);
+		reader_quality(source, &conflate->line);
+	}
+	if (!conflate->is_last || conflate->due_count == 0 || deliver_stopped(source))
+		return;
+	conflate_leave_failed(conflate); /* Z-I9 */
+	deliver_given_up(source, TB_CAUSE_CORRUPT);
 }
 
 /* A pass over all values judges every instrument first, and copies only chosen instruments. A

@@ -231,6 +231,7 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 			break;
 		}
 		result = 0;
+		found = source->next; /* as a held copy was */
 		if (how != PULL_MERGED || !source->held) {
 			if (slot_bytes > LINE_BYTES)
 				fetch_ahead(source, source->next + AHEAD);

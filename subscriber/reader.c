@@ -103,6 +103,7 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	struct conflate *conflate = source->mapping.conflate;
 
 	if (source->leaving && source->final) {
+		reader_note(source, progress);
 		source->look = false; /* later records come when it is back */
 		return READER_STAYS;
 	}
@@ -151,8 +152,14 @@ static void quality_guess(struct tb_source *source, const struct progress *progr
 
 static void quality_report(struct tb_source *source, uint32_t quality)
 {
-	if (quality == source->quality || !collect_interrupt(source))
-		deliver_quality(source, quality);
+	if (quality != source->quality) {
+		if (collect_interrupt(source))
+			return;
+		deliver_holes(source); /* they come before the change */
+		if (deliver_stopped(source))
+			return;
+	}
+	deliver_quality(source, quality);
 }
 
 void reader_quality(struct tb_source *source, const struct progress *progress)

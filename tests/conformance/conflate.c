@@ -684,6 +684,50 @@ Test(conflate, values_held_come_before_the_next_epoch)
 								     .exempt_kind_count = 1 });
 }
 
+/* The stored value is damaged behind the writer's back. */
+static void damage(uint32_t instrument)
+{
+	char *const slot = topic->last_value + (size_t)instrument * topic->slot_bytes;
+
+	((_Atomic uint64_t *)(void *)slot)[2] ^= 1;
+}
+
+static void end_is_seen(enum tb_event_kind end)
+{
+	for (int i = 0; i < 10000 && seen.events[end] == 0; i++) {
+		clock_pass(20);
+		tb_wait(subscriber, 1);
+		poll(7);
+	}
+	cr_assert_eq(seen.events[end], 1, "found %s", seen.log);
+}
+
+Test(conflate, value_that_stays_torn_leaves_the_time_of_the_end)
+{
+	join();
+	clock_stop();
+	update(0);
+	update(1);
+	damage(0);
+	tb_topic_end(topic);
+	end_is_seen(TB_EVENT_ENDED);
+	cr_expect_str_eq(seen.log, "B2 gap 1-1:1 ended ", "found %s", seen.log);
+	cr_expect_eq(counter(SUBSCRIPTION_LOST_CORRUPT), 1);
+}
+
+Test(conflate, value_that_stays_torn_leaves_the_time_of_the_next_epoch)
+{
+	join();
+	clock_stop();
+	for (int i = 0; i < 2 * NAMES; i++)
+		update((uint32_t)i % NAMES);
+	damage(0);
+	tb_topic_restart(topic);
+	register_names();
+	end_is_seen(TB_EVENT_RESTART);
+	cr_expect_eq(seen.calls, NAMES - 1);
+}
+
 /* Over a network, the memory is gone with the connection. */
 Test(conflate, held_values_of_memory_that_is_gone_are_lost)
 {

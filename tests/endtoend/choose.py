@@ -154,6 +154,8 @@ class Choose(Bench):
         self.assertEqual(process.returncode, 0)
 
     def test_hangup_without_a_file_ends_the_command(self):
+        # The test may run under nohup: its children must not ignore the signal.
+        self.addCleanup(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, signal.SIG_DFL))
         self.live("known A")
         process = self.begin("cat", "shm:b", "t.live", "--names=A")
         self.assertIn("appeared", process.stderr.readline())

@@ -54,7 +54,7 @@ static const struct {
 	[COUNT_FILTERED] = { "records that a list skips", 140000 },
 	[COUNT_NAMES_CHANGED] = { "changes of a list", 530 },
 	[COUNT_NO_INSTRUMENTS] = { "names without an instrument", 1300 },
-	[COUNT_VALUES] = { "values that a watch list delivers", 3600 },
+	[COUNT_VALUES] = { "values that a watch list delivers", 1700 },
 	[COUNT_CONFLATED] = { "records of a conflation", 0 },
 };
 

@@ -43,7 +43,7 @@ void model_say(const struct model *m, const char *format, ...)
 	printf("\n");
 }
 
-/* -- records that are left out
+/* -- records that are not wanted
  * ---------------------------------------------------------------------
  */
 
@@ -342,13 +342,17 @@ void model_gap(struct model *m, const struct tb_event *event)
 		model_complain(m, "a gap from %" PRIu64 " to %" PRIu64, event->first, event->last);
 		return;
 	}
-	cause_check(m, event);
+	/* Values that a conflation held back when their epoch ended are lost. */
+	if (!m->conflates_ns || !m->epoch->left)
+		cause_check(m, event);
 	skip_check(m, event);
 	if (model_wrong[0])
 		return;
 	if (m->order && event->cause == TB_CAUSE_UPSTREAM)
 		order_pass(m, event->first);
 	gap_count(event->cause);
+	if (event->first == m->started)
+		m->floor = event->last + 1;
 	m->lost[event->cause] += event->last - event->first + 1;
 	m->skipped += event->skipped;
 	counts[COUNT_SKIPS] += event->skipped > 0;

@@ -44,10 +44,11 @@ struct model {
 	bool calm;             /* nothing goes wrong any more: no topic may become stale */
 	bool batches;          /* records come in batches */
 	uint64_t conflates_ns; /* the interval of a conflation; 0: no conflation */
+	uint64_t floor;        /* a conflation leaves out values before its first record */
 	uint64_t accounted;    /* positions of earlier epochs, in a conflation */
-	uint64_t at_ns[TRUTH_INSTRUMENTS][2]; /* when its last two values came */
-	bool watches;                         /* values come instead of records (values.h) */
-	bool trace;                           /* prints each call */
+	uint64_t first_ns[TRUTH_INSTRUMENTS], came[TRUTH_INSTRUMENTS]; /* values in a conflation */
+	bool watches; /* values come instead of records (values.h) */
+	bool trace;   /* prints each call */
 	/* At the subscription: the newest epoch, and how far it was flushed. */
 	unsigned int epochs_before;
 	uint64_t flushed_before;

@@ -27,6 +27,8 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	m->next = m->started = first;
 	m->first_gap = true;
 	m->stale = m->ended = false;
+	m->floor = first;
+	memset(m->came, 0, sizeof(m->came));
 	m->left = m->joins = m->restarted = false;
 	m->joined_ns = joined_ns;
 	m->missing_count = 0;
@@ -123,7 +125,7 @@ static void on_restart(struct model *m, const struct tb_event *event)
 	}
 	model_pass(m, event->delivered + 1);
 	m->accounted += event->delivered + 1 - m->started;
-	if (event->delivered != m->next - 1)
+	if (event->delivered != m->next - 1 && !m->conflates_ns)
 		model_complain(m, "a restart at %" PRIu64, event->delivered);
 	if (event->head > old->count && event->head > event->delivered)
 		model_complain(m, "a restart with head %" PRIu64 ", but %" PRIu64 " were published",
@@ -326,6 +328,15 @@ void model_event(struct model *m, const struct tb_event *event)
 	}
 }
 
+static bool any_corrupt(const struct truth_epoch *epoch)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < epoch->instruments; i++)
+		found |= epoch->value_corrupt[i];
+	return found;
+}
+
 const char *model_unsettled(const struct model *m)
 {
 	const struct truth_epoch *newest = truth_newest(m->topic);
@@ -338,6 +349,8 @@ const char *model_unsettled(const struct model *m)
 		return "an old epoch is read";
 	if (m->left || m->joins)
 		return "the merge goes on without it";
+	if (m->conflates_ns && any_corrupt(newest))
+		return NULL; /* it copies the value for ever */
 	if (m->next + model_passed(m, newest->flushed + 1) <= newest->flushed)
 		return "records are missing";
 	if (newest->ended && !m->ended)

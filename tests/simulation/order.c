@@ -121,6 +121,6 @@ void order_complete(struct model *models, unsigned int count, const struct tb_ev
 		model_complain(models, "a cut is complete, but no image began");
 	for (unsigned int i = 0; i < count && !model_wrong[0]; i++)
 		if (models[i].epoch && models[i].epoch->life == life && !models[i].left &&
-		    !models[i].joins)
+		    !models[i].joins && !(models[i].restarted && models[i].due))
 			cut_check(&models[i], event->time_ns);
 }

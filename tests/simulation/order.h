@@ -16,7 +16,7 @@
 
 struct order {
 	bool begun;
-	/* The last record that came. */
+	/* The record that came last. */
 	unsigned int life;
 	uint64_t time_ns, sequence;
 	uint32_t topic_id;

@@ -22,7 +22,7 @@ struct model *readers_model(struct sim_subscriber *s, const char *topic)
 	return NULL;
 }
 
-/* Adds a name or a pattern to the list, or removes it. */
+/* Adds a name or a pattern to the list, or removes a text. */
 static void names_change(struct sim_subscriber *s)
 {
 	static const char *const texts[] = { "I0", "I1", "I2", "I5", "I7", "I1*", "I[3-6]", "I9" };
@@ -192,6 +192,10 @@ static const char *conflation_unsettled(const struct sim_subscriber *s)
 
 	for (size_t i = 1; i < 5; i++)
 		found += counter(s, sums[i].name);
+	for (unsigned int i = 0; i < truth.count; i++)
+		for (uint32_t j = 0; j < TRUTH_INSTRUMENTS; j++)
+			if (truth.epochs[i].value_corrupt[j])
+				return NULL;
 	for (unsigned int i = 0; i < s->model_count; i++)
 		if (s->models[i].epoch)
 			right += s->models[i].accounted + s->models[i].epoch->flushed + 1 -
@@ -368,7 +372,7 @@ static void models_begin(struct sim_subscriber *s, const struct sim_topic *t, bo
 }
 
 void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool all,
-		       struct tb_subscription_options options)
+		       struct tb_subscription_options options, bool any)
 {
 	const bool ticket = t->hidden || world_one_in(2);
 	const struct tb_subscriber_options how = {
@@ -391,7 +395,7 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 	s->merges = options.flags & TB_MERGE;
 	snprintf(s->pattern, sizeof(s->pattern), "%s", all ? ">" : t->name);
 	options.size = sizeof(options);
-	if (t->epoch && world_one_in(5) && all_have_values(t, all)) {
+	if (any && t->epoch && world_one_in(5) && all_have_values(t, all)) {
 		options.from = TB_FROM_NEWEST;
 		options.gap = TB_GAP_OLDEST;
 		options.flags = TB_WAIT | TB_WATCH;
@@ -400,14 +404,6 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		names_draw(s, names);
 		options.names = names;
 		options.name_count = s->picks.count;
-	} else if (world_one_in(5) && all_have_values(t, all)) {
-		options.from = world_one_in(2) ? TB_FROM_NEWEST : TB_FROM_OLDEST;
-		options.gap = TB_GAP_OLDEST;
-		options.flags = TB_WAIT;
-		options.conflate_us =
-			world_one_in(3) ? TB_CONFLATE_POLL : (uint32_t)world_draw(50000) + 1000;
-		s->merges = false;
-		s->conflates = true;
 	} else if (world_one_in(4)) {
 		names_draw(s, names);
 		options.names = names;
@@ -440,5 +436,5 @@ void step_subscribe(void)
 	if (s->polled)
 		return;
 	options_draw(&options, t, all);
-	readers_subscribe(s, t, all, options);
+	readers_subscribe(s, t, all, options, true);
 }

@@ -8,9 +8,10 @@
 /* A place for a subscriber, by chance. */
 struct sim_subscriber *readers_any(void);
 struct model *readers_model(struct sim_subscriber *, const char *topic);
-/* A new subscriber in this place, of the topic or of all topics. */
+/* A new subscriber in this place, of the topic or of all topics. With `any` it may become a watch
+ * list or a conflation. */
 void readers_subscribe(struct sim_subscriber *, const struct sim_topic *, bool all,
-		       struct tb_subscription_options);
+		       struct tb_subscription_options, bool any);
 /* Polls, and compares the counters. */
 void readers_poll(struct sim_subscriber *, int max);
 /* What is missing at rest; NULL: nothing. */

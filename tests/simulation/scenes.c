@@ -89,7 +89,7 @@ void step_image(void)
 		writer_message(t);
 	if (unreadable)
 		step_corrupt_value();
-	readers_subscribe(s, t, false, options);
+	readers_subscribe(s, t, false, options, false);
 	for (size_t i = 0; i < rounds && t->topic && !t->epoch->ended && !model_wrong[0]; i++) {
 		const struct model *m = &s->models[0];
 

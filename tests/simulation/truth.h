@@ -49,8 +49,8 @@ struct truth_epoch {
 
 struct truth {
 	unsigned int lives; /* publishers, so far */
-	/* By life: the time of the last message of its group that is over, and of the last that was
-	 * flushed, or is being flushed. */
+	/* By publisher: the time of the last message of its group that is over, and of the
+	 * last that was flushed, or is being flushed. */
 	uint64_t over_ns[TRUTH_LIVES], complete_ns[TRUTH_LIVES];
 	unsigned int count;
 	struct truth_epoch epochs[TRUTH_EPOCHS];
