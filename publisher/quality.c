@@ -39,7 +39,7 @@ static void record_write(struct tb_topic *topic, const struct quality *quality)
 		   topic->checked ? &topic->salt : NULL);
 	topic->sequence = head.sequence;
 	if (topic->marks_messages)
-		topic->progress.whole = head.sequence;
+		topic->whole = head.sequence;
 }
 
 TB_API int tb_topic_quality(struct tb_topic *topic, uint32_t state, uint32_t cause)

@@ -99,7 +99,7 @@ static void topic_aim(struct tb_topic *topic)
 	topic->line = (struct progress_line *)(base + layout.progress);
 	topic->directory = base + layout.directory;
 	topic->progress = first_progress(shape, topic->group);
-	topic->sequence = 0;
+	topic->sequence = topic->whole = 0;
 	topic->quality_cause = TB_QUALITY_CAUSE_NONE;
 	topic->slot_mask = shape->slots - 1;
 	topic->slot_bytes = shape->slot_bytes;
@@ -221,7 +221,7 @@ void topic_close(struct tb_topic *topic)
 static void message_end(struct tb_topic *topic)
 {
 	if (topic->marks_messages)
-		topic->progress.whole = topic->sequence;
+		topic->whole = topic->sequence;
 }
 
 TB_API int tb_topic_end(struct tb_topic *topic)

@@ -32,6 +32,7 @@ static inline void line_store(struct tb_topic *topic)
 void writer_line(struct tb_topic *topic)
 {
 	topic->progress.head = topic->sequence;
+	topic->progress.whole = topic->whole;
 	line_store(topic);
 }
 
@@ -174,7 +175,7 @@ static __attribute__((noinline)) int publish_more(struct tb_topic *topic,
 static int publish_marked(struct tb_topic *topic, const struct tb_update *update)
 {
 	if (update->flags & TB_FLAG_LAST)
-		topic->progress.whole = topic->sequence;
+		topic->whole = topic->sequence;
 	return publish_more(topic, update);
 }
 

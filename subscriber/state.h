@@ -228,7 +228,7 @@ struct tb_source {
 	uint64_t passed_ns;   /* the time of the last record that did not wait */
 	uint64_t skip_ns;     /* the merge was there when the topic joined: earlier records are
 			       * skipped; 0: no longer */
-	uint64_t away_ms;     /* since when its memory is not the present one; 0: it is */
+	uint64_t away_ms;     /* since when its memory is not the present memory; 0: it is */
 	int leaving_code;
 	bool held;     /* `record` is a proven copy of record `next`, which waits for its turn */
 	bool finished; /* the line says that the topic ended */

@@ -60,16 +60,17 @@ void stop_hangups(void)
 	sigaction(SIGHUP, &action, NULL); /* fails only for a signal that does not exist */
 }
 
-/* The flag is cleared last: a signal that comes meanwhile leaves the descriptor readable, or is
- * before what the caller does now. */
+/* The flag is cleared first: a signal that comes meanwhile sets it again, so the caller comes back.
+ * Else the descriptor could stay readable without a flag, and a loop that waits for it would spin.
+ */
 bool stop_hung_up(void)
 {
 	uint64_t count;
 
 	if (!hung_up)
 		return false;
+	hung_up = 0;
 	if (read(event_fd, &count, sizeof(count)) < 0)
 		count = 0; /* an earlier call took it */
-	hung_up = 0;
 	return true;
 }

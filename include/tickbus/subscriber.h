@@ -353,13 +353,12 @@ TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
  *
  * -EINVAL: pattern, options or names, also TB_STRICT with an image. -ENOENT: an exact name is
  * unknown (without TB_WAIT), or a topic lacks a required instrument. -EOPNOTSUPP: an image, a watch
- * list or conflation is asked for, and the topic has no last values; or a start by time, and its
- * times need not rise. -EPROTO:
- * the topic's schema does not fit options->schema; the message names both. -EACCES: no permission.
- * -ENOSPC: more topics than topics_max. -ENOMEM, -EMFILE, -ENFILE, -EAGAIN: memory or descriptors
- * are short, here or at the publisher. -ETIMEDOUT: no answer. -EBUSY: called in a handler.
- * -EDEADLK: a handler was left by a jump.
- * -ECANCELED: a handler ended the subscription meanwhile. */
+ * list or conflation, of a topic without last values; or a start by time, and its times need not
+ * rise. -EPROTO: the topic's schema does not fit options->schema; the message names both. -EACCES:
+ * no permission. -ENOSPC: more topics than topics_max. -ENOMEM, -EMFILE, -ENFILE, -EAGAIN: memory
+ * or descriptors are short, here or at the publisher. -ETIMEDOUT: no answer. -EBUSY: called in a
+ * handler. -EDEADLK: a handler was left by a jump. -ECANCELED: a handler ended the subscription
+ * meanwhile. */
 TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 			const struct tb_subscription_options *options,
 			struct tb_subscription **subscription);

@@ -11,9 +11,11 @@
  *
  * The group is flushed once for all messages that are due together, at most FEED_BATCH of them. A
  * day without its beginning or its end makes the topics suspect from there on. So does a source
- * that cannot be read on. Threads  call these functions from the thread that opened the feed. The
- * feed's own thread is the only writer of its topics. Memory   allocated when the feed is opened,
- * except for the growth of the books. */
+ * that cannot be read on.
+ *
+ * Threads  call these functions from the thread that opened the feed. The feed's own thread is the
+ *          only writer of its topics.
+ * Memory   allocated when the feed is opened, except for the growth of the books. */
 #ifndef TICKBUS_FEEDS_FEED_H
 #define TICKBUS_FEEDS_FEED_H
 

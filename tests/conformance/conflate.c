@@ -702,7 +702,7 @@ static void end_is_seen(enum tb_event_kind end)
 	cr_assert_eq(seen.events[end], 1, "found %s", seen.log);
 }
 
-Test(conflate, value_that_is_never_whole_does_not_delay_the_end)
+Test(conflate, value_that_stays_torn_leaves_the_time_of_the_end)
 {
 	join();
 	clock_stop();
@@ -715,7 +715,7 @@ Test(conflate, value_that_is_never_whole_does_not_delay_the_end)
 	cr_expect_eq(counter(SUBSCRIPTION_LOST_CORRUPT), 1);
 }
 
-Test(conflate, value_that_is_never_whole_does_not_delay_the_next_epoch)
+Test(conflate, value_that_stays_torn_leaves_the_time_of_the_next_epoch)
 {
 	join();
 	clock_stop();

@@ -13,6 +13,7 @@
 #include "tests/conformance/merge_scene.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/clock.h"
+#include "tests/support/multicast_fabric.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
@@ -30,6 +31,7 @@ static void enter(void)
 	scene_enter();
 	chance = scene_seed();
 	bytewise_add(chance);
+	multicast_add();
 	merge_scene_write(&scene, scene_publisher(SCHEME), 3, SLOTS, 0);
 	merge_scene_connect(&scene, SCHEME);
 }

@@ -14,6 +14,7 @@
 #include "subscriber/state.h"
 #include "tests/conformance/merge_scene.h"
 #include "tests/support/bytewise.h"
+#include "tests/support/multicast_fabric.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
@@ -37,6 +38,7 @@ static void enter(void)
 	scene_enter();
 	chance = scene_seed();
 	bytewise_add(chance);
+	multicast_add();
 	bus_open(SCENE_STALE_MS);
 }
 

@@ -9,6 +9,7 @@
 #include "subscriber/state.h"
 #include "tests/conformance/merge_scene.h"
 #include "tests/support/bytewise.h"
+#include "tests/support/multicast_fabric.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
@@ -28,6 +29,7 @@ static void enter(void)
 	scene_enter();
 	seed = chance = scene_seed();
 	bytewise_add(seed);
+	multicast_add();
 	merge_scene_write(&scene, scene_publisher(SCHEME), 3, SLOTS, 0);
 	snprintf(address, sizeof(address), "fault:seed=%" PRIu64 "," FAULTS "/" SCHEME ":test",
 		 seed % 1000000);

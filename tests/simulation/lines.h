@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The progress lines of a group, at any moment of a write: the records up to W are counted by the
- * head of the same line, and W is a finished message. */
+/* The progress lines of a group, at any moment of a write. A line's head counts the records up to
+ * its W. W is the time of a finished message. */
 #ifndef TICKBUS_TESTS_SIMULATION_LINES_H
 #define TICKBUS_TESTS_SIMULATION_LINES_H
 

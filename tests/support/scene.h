@@ -37,7 +37,7 @@ struct tb_publisher *scene_publisher_of(const char *scheme, uint32_t stale_ms);
 void scene_address(const char *scheme, char *address, size_t bytes);
 struct tb_topic *scene_topic(struct tb_publisher *, const char *name, uint32_t slots,
 			     uint32_t flags);
-/* A group, and a topic of a group; group NULL: of none. */
+/* A group, and a topic of a group; group NULL: of no group. */
 struct tb_group *scene_group(struct tb_publisher *, const char *name);
 struct tb_topic *scene_grouped(struct tb_publisher *, const char *name, uint32_t slots,
 			       uint32_t flags, struct tb_group *);

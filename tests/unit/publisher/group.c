@@ -198,6 +198,32 @@ Test(group, a_new_instrument_inside_a_message_keeps_head_and_time)
 	shows(quote, 2, NOON + 1, __LINE__);
 }
 
+Test(group, a_new_instrument_keeps_the_end_of_the_last_flushed_message)
+{
+	struct tb_topic *marked =
+		scene_grouped(publisher, "marked", SLOTS, TB_TOPIC_MARKS_MESSAGES, group);
+	struct tb_update update = { .size = sizeof(update),
+				    .kind = TB_KIND_UPDATE,
+				    .flags = TB_FLAG_LAST };
+	struct progress line;
+
+	message();
+	cr_assert_eq(tb_instrument(marked, "A"), 0);
+	cr_assert_eq(tb_publish(marked, &update), 0, "%s", tb_error());
+	flush();
+	message();
+	cr_assert_eq(tb_publish(marked, &update), 0, "%s", tb_error());
+	message();
+	cr_assert_eq(tb_instrument(marked, "B"), 1);
+	shows(marked, 1, NOON, 1);
+	progress_load(marked->line, &line);
+	cr_expect_eq(line.whole, 1);
+	flush();
+	shows(marked, 2, tb_group_time(group), 2);
+	progress_load(marked->line, &line);
+	cr_expect_eq(line.whole, 2);
+}
+
 Test(group, a_quality_is_of_its_message_and_does_not_flush)
 {
 	struct progress line;

@@ -3,8 +3,23 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tools/stop.h"
+
+static bool hangs_up; /* the next read() ends with a hangup */
+
+ssize_t read(int fd, void *into, size_t bytes)
+{
+	const ssize_t result = syscall(SYS_read, fd, into, bytes);
+
+	if (hangs_up) {
+		hangs_up = false;
+		raise(SIGHUP);
+	}
+	return result;
+}
 
 static bool readable(int fd)
 {
@@ -29,6 +44,20 @@ Test(stop, hangup_is_reported_once_and_wakes)
 		cr_assert(!readable(fd), "the descriptor wakes without a signal");
 	}
 	cr_assert(!stop_asked());
+}
+
+Test(stop, hangup_during_a_look_is_reported_by_the_next)
+{
+	const int fd = stop_open();
+
+	cr_assert_geq(fd, 0);
+	stop_hangups();
+	raise(SIGHUP);
+	hangs_up = true;
+	cr_assert(stop_hung_up());
+	cr_assert(stop_hung_up(), "the second hangup is lost");
+	cr_assert(!stop_hung_up());
+	cr_assert(!readable(fd), "the descriptor wakes without a signal");
 }
 
 Test(stop, request_to_stop_stays_after_a_hangup)
