@@ -90,7 +90,7 @@ static enum pending work_pending(const struct tb_subscriber *subscriber, uint64_
 	*ends_ns = 0;
 	for (const struct tb_subscription *s = subscriber->subscriptions; s;
 	     s = s->next_subscription) {
-		if (!s->merge || s->closing)
+		if (!s->merge || !s->sources || s->closing)
 			continue;
 		if (s->merge->work == MERGE_WORK_NOW)
 			return PENDING_NOW;
