@@ -74,6 +74,9 @@ bool conflate_interval_ends(struct conflate *, uint64_t now_ns);
 /* Whether something is to be delivered at the end of the interval. */
 bool conflate_owes(const struct conflate *);
 
+/* The topic has ended. Nothing newer comes, so no interval is waited for. */
+void conflate_ended(struct conflate *);
+
 /* A line counts so many instruments. */
 void conflate_counts(struct conflate *, uint32_t instruments);
 /* Chooses the way to the head of a line that was loaded after the interval's end. `values`: how
@@ -100,7 +103,7 @@ bool conflate_pass_ends(struct conflate *);
 uint64_t conflate_delivered_in(const struct conflate *, uint64_t first, uint64_t last);
 /* Values may be lost in a gap. */
 void conflate_lapped(struct conflate *);
-/* The range of held values, which cannot be read any more. Returns how many there were. */
+/* Values that are due cannot be read any more. Returns how many were held, and their range. */
 uint64_t conflate_give_up(struct conflate *, uint64_t *first, uint64_t *last);
 /* READs were lost with the connection. */
 void conflate_interrupted(struct conflate *);

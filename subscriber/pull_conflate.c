@@ -198,10 +198,15 @@ static void pass_end(struct tb_source *source)
 {
 	struct conflate *conflate = source->mapping.conflate;
 
-	if (!conflate_pass_ends(conflate) || !conflate->jumps)
+	if (!conflate_pass_ends(conflate))
 		return;
-	deliver_jump(source);
-	reader_quality(source, &conflate->line);
+	if (conflate->jumps) {
+		deliver_jump(source);
+		reader_quality(source, &conflate->line);
+	}
+	if (conflate->due_count > 0 && (source->finished || source->has_successor) &&
+	    !deliver_stopped(source))
+		deliver_given_up(source); /* Z-I9 */
 }
 
 /* A pass over all values judges every instrument first, and copies only chosen instruments. A
