@@ -880,6 +880,8 @@ Test(conflate, sleeper_wakes_for_the_rest_of_an_interval)
 	for (uint32_t i = 0; i < 10; i++)
 		update(i);
 	interval_pass();
+	for (int i = 0; i < 100000 && seen.calls == 0; i++)
+		poll(1);
 	while (seen.calls < 10) {
 		cr_assert_eq(tb_wait(subscriber, (int)deadline_ms() / 4), 1, "found no wake-up");
 		poll(1);
