@@ -353,6 +353,8 @@ void model_gap(struct model *m, const struct tb_event *event)
 	m->skipped += event->skipped;
 	counts[COUNT_SKIPS] += event->skipped > 0;
 	m->next = event->last + event->skipped + 1;
+	if (event->cause == TB_CAUSE_BEFORE_JOIN)
+		m->before = event->last;
 	m->first_gap = false;
 	if (event->cause == TB_CAUSE_UPSTREAM)
 		return;

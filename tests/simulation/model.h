@@ -54,6 +54,7 @@ struct model {
 
 	const struct truth_epoch *epoch; /* NULL: it has not appeared */
 	uint64_t next, started;
+	uint64_t before; /* conflation: values up to it were there before the subscription */
 	bool first_gap; /* no record came since the start */
 	bool stale, ended;
 	/* Names of which the topic had no instrument, as events said. The topic had these

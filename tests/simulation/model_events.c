@@ -25,6 +25,7 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 		m->instruments_before = 0;
 	m->epoch = epoch;
 	m->next = m->started = first;
+	m->before = first - 1;
 	m->first_gap = true;
 	m->stale = m->ended = false;
 	m->left = m->joins = m->restarted = false;
@@ -75,6 +76,7 @@ static void come_back(struct model *m, const struct tb_event *event)
 	order_join(m, m->epoch, event->time_ns);
 	m->skipped += event->first - m->next;
 	m->next = m->started = event->first;
+	m->before = event->first - 1;
 	m->first_gap = m->doubt = true;
 	m->left = m->whole = m->imaging = false;
 	m->joined_ns = event->time_ns;
