@@ -277,6 +277,12 @@ static bool all_overrun(const struct model *m, uint64_t last)
 	return last + m->epoch->slots <= m->epoch->reserved;
 }
 
+/* Conflation: values whose slots are never whole, in an epoch without a writer. */
+static bool is_given_up(const struct model *m, const struct tb_event *event)
+{
+	return m->conflates_ns && m->epoch->left && event->last <= m->epoch->count;
+}
+
 /* Y3 */
 static void cause_check(const struct model *m, const struct tb_event *event)
 {
@@ -290,7 +296,7 @@ static void cause_check(const struct model *m, const struct tb_event *event)
 		right = all_corrupt(m, event->first, event->last);
 		break;
 	case TB_CAUSE_OVERRUN:
-		right = all_overrun(m, event->last);
+		right = all_overrun(m, event->last) || is_given_up(m, event);
 		break;
 	case TB_CAUSE_BEFORE_JOIN:
 		right = all_overrun(m, event->last) && m->first_gap && event->first == m->started &&
@@ -353,7 +359,7 @@ void model_gap(struct model *m, const struct tb_event *event)
 	m->skipped += event->skipped;
 	counts[COUNT_SKIPS] += event->skipped > 0;
 	m->next = event->last + event->skipped + 1;
-	if (event->cause == TB_CAUSE_BEFORE_JOIN)
+	if (event->cause == TB_CAUSE_BEFORE_JOIN || is_given_up(m, event))
 		m->before = event->last;
 	m->first_gap = false;
 	if (event->cause == TB_CAUSE_UPSTREAM)

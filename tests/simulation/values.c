@@ -57,7 +57,7 @@ const char *values_unsettled(const struct model *m)
 
 		if (!model_chooses(m, i) || m->epoch->value_corrupt[i])
 			continue;
-		if (m->conflates_ns && newest <= m->before && m->table[i] == 0)
+		if (m->conflates_ns && newest <= m->before && (m->table[i] == 0 || m->epoch->left))
 			continue;
 		if (m->table[i] != newest && !(empty && (m->table[i] == 0 || m->dirty[i])))
 			return "the newest value of an instrument is missing";
