@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "bus/error.h"
 #include "subscriber/connection.h"
@@ -30,6 +31,7 @@ static void report(struct tb_source *source)
 {
 	struct choice *choice = source->mapping.choice;
 	const struct name_list *list = source->subscription->list;
+	char text[NAME_LIST_PATTERN_MAX + 1];
 
 	choice->report = false;
 	for (uint32_t i = 0; i < list->count && !choice->line_wanted; i++) {
@@ -38,7 +40,8 @@ static void report(struct tb_source *source)
 		if (name_list_bit(choice->settled, entry->id))
 			continue;
 		choice->settled[entry->id / 64] |= UINT64_C(1) << entry->id % 64;
-		deliver_no_instrument(source, entry->text);
+		strcpy(text, entry->text); /* the handler may remove the entry */
+		deliver_no_instrument(source, text);
 		if (deliver_stopped(source))
 			return;
 	}

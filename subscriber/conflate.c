@@ -27,8 +27,8 @@
  *       has counted.
  * Z-I8  A stored clear is delivered only if a record of its instrument was.
  * Z-I9  Copies that fail in TRIES_MAX passes stay due for the next interval. Their slots are not
- *       corrupt: a writer may be inside them each time. In the last interval of an epoch nothing
- *       is written any more. There they are left, and the values held of them are lost: corrupt.
+ *       corrupt: a writer may be inside them each time. In an epoch that is over there is no
+ *       writer. There they are left, and the values held of them are lost: corrupt.
  * J-I1  A record of an exempt kind is delivered at its place. Its slot's copy is not delivered
  *       ahead of the position, because the ring brings it. */
 #include "subscriber/conflate.h"
@@ -114,7 +114,6 @@ bool conflate_interval_ends(struct conflate *conflate, uint64_t now_ns)
 		conflate->ends_ns += ((now_ns - conflate->ends_ns) / interval_ns + 1) * interval_ns;
 	else if (interval_ns != 0 && !conflate->hurries)
 		return false;
-	conflate->is_last = conflate->hurries;
 	conflate->hurries = false;
 	return true;
 }
@@ -123,6 +122,12 @@ bool conflate_owes(const struct conflate *conflate)
 {
 	return conflate->due_count > 0 || conflate->held_count > 0 || conflate->all ||
 	       conflate->phase > CONFLATE_LINE;
+}
+
+/* With exempt kinds the ring is read first, without haste: it may hold many intervals. */
+void conflate_ended(struct conflate *conflate)
+{
+	conflate->hurries |= !conflate->exempts;
 }
 
 void conflate_counts(struct conflate *conflate, uint32_t instruments)
@@ -334,6 +339,7 @@ uint64_t conflate_give_up(struct conflate *conflate, uint64_t *first, uint64_t *
 	for (uint32_t i = 0; i < conflate->capacity; i++) {
 		const uint64_t held = conflate->held[i];
 
+		due_clear(conflate, i);
 		if (held == 0)
 			continue;
 		*first = *first == 0 || held < *first ? held : *first;
@@ -341,12 +347,6 @@ uint64_t conflate_give_up(struct conflate *conflate, uint64_t *first, uint64_t *
 		held_replace(conflate, i, 0);
 	}
 	return count;
-}
-
-void conflate_leave_failed(struct conflate *conflate)
-{
-	memset(conflate->due, 0, words_of(conflate->capacity) * sizeof(*conflate->due));
-	conflate->due_count = 0;
 }
 
 void conflate_interrupted(struct conflate *conflate)

@@ -30,7 +30,6 @@ struct conflate {
 	bool pass_due;            /* this pass has not begun to copy */
 	bool jumps;               /* the position moves to `target` behind this pass */
 	bool hurries;             /* the topic ended or restarts: this interval ends now */
-	bool is_last;             /* this interval ended for that reason */
 	const uint64_t *exempt;   /* a bit for each kind */
 	uint64_t interval_ns;     /* 0: each poll is an interval */
 	uint64_t ends_ns;         /* when this interval ends */
@@ -75,6 +74,9 @@ bool conflate_interval_ends(struct conflate *, uint64_t now_ns);
 /* Whether something is to be delivered at the end of the interval. */
 bool conflate_owes(const struct conflate *);
 
+/* The topic has ended. Nothing newer comes, so no interval is waited for. */
+void conflate_ended(struct conflate *);
+
 /* A line counts so many instruments. */
 void conflate_counts(struct conflate *, uint32_t instruments);
 /* Chooses the way to the head of a line that was loaded after the interval's end. `values`: how
@@ -101,10 +103,8 @@ bool conflate_pass_ends(struct conflate *);
 uint64_t conflate_delivered_in(const struct conflate *, uint64_t first, uint64_t last);
 /* Values may be lost in a gap. */
 void conflate_lapped(struct conflate *);
-/* The range of held values, which cannot be read any more. Returns how many there were. */
+/* Values that are due cannot be read any more. Returns how many were held, and their range. */
 uint64_t conflate_give_up(struct conflate *, uint64_t *first, uint64_t *last);
-/* No later interval comes: copies that failed are not due any more (Z-I9). */
-void conflate_leave_failed(struct conflate *);
 /* READs were lost with the connection. */
 void conflate_interrupted(struct conflate *);
 

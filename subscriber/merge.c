@@ -311,6 +311,12 @@ static bool is_imaged(const struct tb_source *source)
 	return reads_on(source) && image_is_busy(source->mapping.image);
 }
 
+/* The image of a topic whose connection is made again is not over. */
+static bool has_image_open(const struct tb_source *source)
+{
+	return merge_state_has(source) && image_is_busy(source->mapping.image);
+}
+
 static bool images_are_made(const struct tb_subscription *subscription)
 {
 	if (!image_is_wanted(&subscription->options))
@@ -347,7 +353,8 @@ static void cut_report(struct tb_subscription *subscription, uint64_t time_ns)
 	bool whole = !merge->completed;
 
 	for (struct tb_source *s = subscription->sources; s; s = s->next_source)
-		whole &= !is_imaged(s) || image_allows_cut(s->mapping.image, time_ns);
+		whole &= !has_image_open(s) ||
+			 (is_imaged(s) && image_allows_cut(s->mapping.image, time_ns));
 	if (!merge->completed && !whole)
 		return;
 	for (struct tb_source *s = subscription->sources; s && !stopped(subscription);

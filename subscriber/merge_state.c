@@ -198,6 +198,10 @@ void merge_state_update(struct tb_subscription *subscription)
 		if (!merge_state_is_over(s) && s->complete_ns < least)
 			least = s->complete_ns;
 	}
+	if (!any) { /* no topic waits for another */
+		merge->newest_ns = merge->time_ns;
+		merge->lag_ms = 0;
+	}
 	if (!any || !merge->begun)
 		return;
 	merge->newest_ns = newest;

@@ -204,10 +204,9 @@ static void pass_end(struct tb_source *source)
 		deliver_jump(source);
 		reader_quality(source, &conflate->line);
 	}
-	if (!conflate->is_last || conflate->due_count == 0 || deliver_stopped(source))
-		return;
-	conflate_leave_failed(conflate); /* Z-I9 */
-	deliver_given_up(source, TB_CAUSE_CORRUPT);
+	if (conflate->due_count > 0 && (source->finished || source->has_successor) &&
+	    !deliver_stopped(source))
+		deliver_given_up(source, TB_CAUSE_CORRUPT); /* Z-I9 */
 }
 
 /* A pass over all values judges every instrument first, and copies only chosen instruments. A

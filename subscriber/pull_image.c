@@ -17,7 +17,7 @@ static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
 {
 	struct image *image = source->mapping.image;
 
-	if (source->mapping.choice && choice_is_left(source->mapping.choice, instrument))
+	if (source->mapping.names[instrument][0] && !choice_has(source, instrument))
 		result = 0; /* it was removed from the list meanwhile */
 	if (result == 0)
 		image_settle(image, instrument);

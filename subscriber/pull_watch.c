@@ -238,6 +238,8 @@ static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
 	const struct record *copy = &source->record;
 	uint64_t *seen = &watch->seen[instrument];
 
+	if (!choice_is_taken(source->mapping.choice, instrument))
+		return 0; /* it was removed meanwhile, while torn slots are copied again */
 	if (result < 0) {
 		slot_torn(source, instrument);
 		return 0;

@@ -118,7 +118,10 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	source->look = source->next <= progress->head &&
 		       (progress->state == TOPIC_ENDED || progress->quality != source->quality);
 	reader_head(source, progress->head);
-	if (oldest > source->next && !source->held) /* a held copy comes before the gap */
+	if (progress->state == TOPIC_ENDED && conflate)
+		conflate_ended(conflate);
+	/* A held copy comes before the gap. A jump needs nothing of the ring (Z-I6). */
+	if (oldest > source->next && !source->held && !(conflate && conflate->jumps))
 		return READER_LAPPED;
 	if (progress->state != TOPIC_ENDED || source->next <= progress->head ||
 	    source->state != SOURCE_RUNNING || source->has_successor)
@@ -258,6 +261,8 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 			progress);
 	if (conflate_is_active(source->mapping.conflate))
 		conflate_begin(source->mapping.conflate, source->next - 1);
+	if (source->mapping.conflate && progress->state == TOPIC_ENDED)
+		conflate_ended(source->mapping.conflate);
 	if (source->next != 1)
 		quality_guess(source, progress);
 }

@@ -156,6 +156,7 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 		result = exempt_open(options, &subscription->exempt);
 	if (result < 0) {
 		name_list_close(subscription->list);
+		free(subscription->merge);
 		free(subscription);
 		return result;
 	}

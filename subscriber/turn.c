@@ -19,6 +19,7 @@
 #include "bus/random.h"
 #include "subscriber/advance.h"
 #include "subscriber/completions.h"
+#include "subscriber/conflate.h"
 #include "subscriber/deliver.h"
 #include "subscriber/discovery.h"
 #include "subscriber/get_read.h"
@@ -99,6 +100,8 @@ static void topic_message(struct tb_subscriber *subscriber, const struct control
 			source->look = true; /* the progress line decides */
 		if (message->type == CONTROL_REVOKE)
 			source->subscription->discover = true;
+		if (message->type == CONTROL_ENDING && source->mapping.conflate)
+			conflate_ended(source->mapping.conflate);
 	}
 }
 

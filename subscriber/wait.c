@@ -90,7 +90,7 @@ static enum pending work_pending(const struct tb_subscriber *subscriber, uint64_
 	*ends_ns = 0;
 	for (const struct tb_subscription *s = subscriber->subscriptions; s;
 	     s = s->next_subscription) {
-		if (!s->merge || s->closing)
+		if (!s->merge || !s->sources || s->closing)
 			continue;
 		if (s->merge->work == MERGE_WORK_NOW)
 			return PENDING_NOW;
@@ -107,8 +107,8 @@ static enum pending work_pending(const struct tb_subscriber *subscriber, uint64_
 		conflate = pull_conflate_work(source);
 		names = choice_scan_work(source);
 		due_ns = source->mapping.watch ? pull_watch_due_ns(source) : conflate.ends_ns;
-		if (image == VALUE_WORK_NOW || names == VALUE_WORK_NOW || due_ns == 0 ||
-		    records_due(source))
+		if (image == VALUE_WORK_NOW || names == VALUE_WORK_NOW || conflate.now ||
+		    due_ns == 0 || records_due(source))
 			return PENDING_NOW;
 		if (due_ns != UINT64_MAX && (*ends_ns == 0 || due_ns < *ends_ns))
 			*ends_ns = due_ns;

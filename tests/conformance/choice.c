@@ -455,6 +455,32 @@ Test(choice, image_has_chosen_instruments_only)
 	cr_expect_eq(counter(SUBSCRIPTION_SKIPPED), 1);
 }
 
+static void remove_others(void *user, const struct tb_source *source,
+			  const struct tb_record *record)
+{
+	static const char *const others[] = { "B", "C" };
+
+	notes_record(user, source, record);
+	if (notes.values == 1)
+		cr_assert_eq(tb_names_remove(subscription, others, 2), 2, "%s", tb_error());
+}
+
+Test(choice, image_leaves_out_names_removed_in_a_handler)
+{
+	static const char *const names[] = { "A", "B", "C" };
+	struct tb_subscription_options options = options_of(names, 3);
+
+	put("A");
+	put("B");
+	put("C");
+	options.from = TB_FROM_IMAGE;
+	options.on_record = remove_others;
+	join_by(&options);
+	UNTIL(notes.complete);
+	cr_expect_eq(times("value 1 A update\n"), 1, "%s", notes.text);
+	cr_expect_eq(notes.values, 1, "%s", notes.text);
+}
+
 /* The image begins again after a lap. */
 Test(choice, image_after_a_lap_has_chosen_instruments_only)
 {
@@ -795,6 +821,26 @@ Test(choice, handler_of_a_missing_name_changes_the_list)
 	cr_expect_eq(times("no_instrument t N\n"), 1, "%s", notes.text);
 	cr_expect_eq(times("no_instrument t M2\n"), 1, "%s", notes.text);
 	cr_expect_eq(times("no_instrument"), 4, "%s", notes.text);
+}
+
+static void on_removable_name(void *user, const struct tb_event *event)
+{
+	if (event->kind == TB_EVENT_NO_INSTRUMENT)
+		cr_assert_eq(tb_names_remove(subscription, &event->words, 1), 1, "%s", tb_error());
+	notes_event(user, event);
+}
+
+/* The words of the event are valid until its handler returns. */
+Test(choice, handler_removes_a_missing_name)
+{
+	static const char *const names[] = { "a_missing_instrument", "A" };
+	struct tb_subscription_options options = options_of(names, 2);
+
+	options.on_event = on_removable_name;
+	put("A");
+	join_by(&options);
+	UNTIL(scanned());
+	cr_expect_eq(times("no_instrument t a_missing_instrument\n"), 1, "%s", notes.text);
 }
 
 /* The removed name was reported; the added name gets its number in the list. */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "bus/counters.h"
+#include "bus/record.h"
 #include "publisher/state.h"
 #include "subscriber/conflate.h"
 #include "subscriber/reader.h"
@@ -642,6 +643,71 @@ static void owed_before_the_end(struct tb_subscription_options options)
 	cr_expect_str_eq(seen.log, "A1 ended ", "found %s", seen.log);
 }
 
+/* The end of a long interval is not waited for. */
+static void end_comes_at_once(bool before_the_join)
+{
+	update(0);
+	if (before_the_join)
+		tb_topic_end(topic);
+	subscribe((struct tb_subscription_options){ .from = TB_FROM_OLDEST,
+						    .conflate_us = 60000000 });
+	clock_stop();
+	if (!before_the_join)
+		tb_topic_end(topic);
+	for (int i = 0; i < 10000 && seen.events[TB_EVENT_ENDED] == 0; i++) {
+		clock_pass(1);
+		tb_wait(subscriber, 1);
+		poll(7);
+	}
+	cr_expect_str_eq(seen.log, "A1 ended ", "found %s", seen.log);
+}
+
+Test(conflate, topic_that_ends_needs_no_interval)
+{
+	end_comes_at_once(false);
+}
+
+Test(conflate, topic_that_has_ended_needs_no_interval)
+{
+	end_comes_at_once(true);
+}
+
+/* Its writer may have died inside the slot. Then the slot is never whole. */
+static void torn_value_and_end(struct tb_subscription_options options, bool restarts)
+{
+	const uint64_t *const event = &seen.events[restarts ? TB_EVENT_RESTART : TB_EVENT_ENDED];
+
+	subscribe(options);
+	clock_stop();
+	update(0);
+	poll_all();
+	((char *)topic->last_value)[RECORD_HEADER_BYTES] ^= 1;
+	if (restarts)
+		tb_topic_restart(topic);
+	else
+		tb_topic_end(topic);
+	for (int i = 0; i < 3000 && *event == 0; i++) {
+		clock_pass(20);
+		tb_wait(subscriber, 1);
+		poll(7);
+	}
+	cr_expect_str_eq(seen.log, restarts ? "gap 1-1:1 restart " : "gap 1-1:1 ended ", "found %s",
+			 seen.log);
+	cr_expect_eq(counter(SUBSCRIPTION_LOST_OVERRUN), 1);
+}
+
+Test(conflate, torn_value_does_not_hold_up_the_end)
+{
+	torn_value_and_end((struct tb_subscription_options){ .from = TB_FROM_NEWEST }, false);
+}
+
+Test(conflate, torn_value_does_not_hold_up_the_next_epoch)
+{
+	torn_value_and_end((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
+							     .exempt_kind_count = 1 },
+			   true);
+}
+
 Test(conflate, values_owed_come_before_the_end)
 {
 	owed_before_the_end((struct tb_subscription_options){ .from = TB_FROM_NEWEST });
@@ -792,6 +858,33 @@ Test(conflate, value_of_a_removed_name_is_skipped)
 	cr_expect_eq(counter(SUBSCRIPTION_SKIPPED), 1);
 }
 
+/* The line that counts the instruments also shows that the reader was lapped. */
+Test(conflate, lap_in_a_jump_needs_nothing_of_the_ring)
+{
+	static const char *const names[] = { "A", "B", "C", "D" };
+	const struct conflate *conflate;
+
+	subscribe((struct tb_subscription_options){ .names = names, .name_count = 3 });
+	clock_stop();
+	poll_all();
+	conflate = subscription->sources->mapping.conflate;
+	while (tb_topic_sequence(topic) < SLOTS / 2)
+		update((uint32_t)(tb_topic_sequence(topic) % 4));
+	interval_pass();
+	for (int i = 0; i < 100000 && !conflate->jumps; i++)
+		poll(1);
+	cr_assert(conflate->jumps);
+	cr_assert_eq(tb_names_add(subscription, names + 3, 1), 1, "%s", tb_error());
+	while (tb_topic_sequence(topic) < 3 * SLOTS)
+		update((uint32_t)(tb_topic_sequence(topic) % 4));
+	memset(seen.in_interval, 0, sizeof(seen.in_interval));
+	poll_all();
+	cr_expect_eq(counted_lost(), 0);
+	interval();
+	for (uint32_t i = 0; i < 4; i++)
+		cr_expect_gt(seen.last[i], 3 * SLOTS - 4);
+}
+
 /* -- sleeping --------------------------------------------------------------------------------- */
 
 /* Without conflation each record wakes the sleeper. */
@@ -821,6 +914,22 @@ Test(conflate, sleeper_wakes_at_the_end_of_the_interval)
 		poll(10);
 	}
 	cr_expect_str_eq(seen.log, "A1 ", "found %s", seen.log);
+}
+
+/* Polls for few records leave an interval unfinished. */
+Test(conflate, sleeper_wakes_for_the_rest_of_an_interval)
+{
+	join();
+	clock_stop();
+	for (uint32_t i = 0; i < 10; i++)
+		update(i);
+	interval_pass();
+	for (int i = 0; i < 100000 && seen.calls == 0; i++)
+		poll(1);
+	while (seen.calls < 10) {
+		cr_assert_eq(tb_wait(subscriber, (int)deadline_ms() / 4), 1, "found no wake-up");
+		poll(1);
+	}
 }
 
 /* -- any history ------------------------------------------------------------------------------ */

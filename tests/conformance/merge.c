@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bus/clock.h"
 #include "bus/counters.h"
 #include "publisher/state.h"
+#include "subscriber/image.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/state.h"
 #include "tests/conformance/merge_scene.h"
 #include "tests/support/bytewise.h"
@@ -474,6 +477,30 @@ Test(merge, images_of_all_topics_have_one_cut)
 	}
 	if (strcmp(SCHEME, "rdma") != 0)
 		cr_expect_gt(moving, 0, "no image was complete while records flowed");
+}
+
+/* Over a network, the header of each topic is READ again when the connection is back. */
+Test(merge, cut_waits_for_a_topic_whose_header_is_compared)
+{
+	struct tb_source *source;
+
+	writes_and_polls(3, 20);
+	subscribe(TB_FROM_IMAGE);
+	clock_stop();
+	for (int i = 0; i < 100000 && !scene.subscription->merge->begun; i++)
+		tb_poll(scene.subscriber, 1);
+	source = scene.subscription->sources;
+	cr_assert(image_is_busy(source->mapping.image));
+	source->state = SOURCE_HEADER;
+	source->fetched_ns = clock_ns();
+	for (int i = 0; i < 10000; i++)
+		tb_poll(scene.subscriber, 4);
+	cr_expect_eq(source->state, SOURCE_HEADER);
+	cr_expect_eq(scene.completes, 0, "%s", scene.text);
+	clock_pass(100);
+	cr_expect(merge_scene_until(&scene, &scene.completes, 1), "%s", scene.text);
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.completes, 1, "%s", scene.text);
 }
 
 Test(merge, image_of_a_topic_that_joins_later_is_complete_alone)

@@ -175,6 +175,28 @@ Test(merge_ends, ended_topic_is_read_to_its_end_and_leaves)
 	cr_expect_eq(scene.topics[TRADE].delivered, 2, "%s", scene.text);
 }
 
+/* A poll saw the line of a flush in one topic, and not yet in the others. */
+Test(merge_ends, topics_that_end_together_leave_no_work)
+{
+	struct tb_subscription *subscription;
+
+	subscribe(TB_FROM_NEWEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	subscription = scene.subscription;
+	subscription->sources->complete_ns++;
+	merge_state_update(subscription);
+	cr_assert_gt(subscription->merge->newest_ns, subscription->merge->time_ns);
+	for (unsigned int i = 0; i < 3; i++)
+		tb_topic_end(scene.topics[i].topic);
+	for (struct tb_source *s = subscription->sources; s; s = s->next_source)
+		s->look = true;
+	cr_assert(merge_scene_until(&scene, &scene.endings, 3), "%s", scene.text);
+	tb_poll(scene.subscriber, 100);
+	cr_expect_eq(subscription->merge->work, MERGE_WORK_NONE);
+}
+
 /* -- topics that do not come back ------------------------------------------------------------- */
 
 /* As if the publisher had given the next epoch to another group. */

@@ -643,6 +643,37 @@ Test(watch, value_that_was_torn_for_a_moment_comes)
 	cr_expect_eq(times("no_value"), 0, "%s", notes.text);
 }
 
+static void remove_b(void *user, const struct tb_source *from, const struct tb_record *record)
+{
+	static const char *const b[] = { "B" };
+
+	notes_record(user, from, record);
+	if (record->sequence == 3)
+		cr_assert_eq(tb_names_remove(subscription, b, 1), 1, "%s", tb_error());
+}
+
+Test(watch, torn_value_of_a_removed_name_comes_no_more)
+{
+	static const char *const names[] = { "A", "B" };
+	struct tb_subscription_options options = options_of(names, 2);
+
+	options.on_record = remove_b;
+	put("A");
+	put("B");
+	join_by(&options, "t");
+	UNTIL(looked());
+	put("A");
+	put("B");
+	value_slot(0)[RECORD_HEADER_BYTES] ^= 1;
+	value_slot(1)[RECORD_HEADER_BYTES] ^= 1;
+	UNTIL(source->mapping.watch->torn_count == 2 && source->mapping.watch->retries > 0);
+	value_slot(0)[RECORD_HEADER_BYTES] ^= 1;
+	value_slot(1)[RECORD_HEADER_BYTES] ^= 1;
+	UNTIL(looked());
+	cr_expect_eq(times("value 3 A update\n"), 1, "%s", notes.text);
+	cr_expect_not(strstr(strstr(notes.text, "value 3 A"), " B "), "%s", notes.text);
+}
+
 Test(watch, stored_status_is_left_out)
 {
 	static const char *const names[] = { "A" };

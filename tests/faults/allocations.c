@@ -64,30 +64,37 @@ static int schema_attempt(void)
 
 static int publish(struct tb_publisher *publisher, const struct tb_schema *schema)
 {
-	const struct tb_topic_options options = { .size = sizeof(options),
-						  .name = "t.pair",
-						  .schema = schema,
-						  .slots = 64,
-						  .instruments = 16 };
+	const struct tb_group_options group_options = { .size = sizeof(group_options),
+							.name = "g" };
+	struct tb_topic_options options = { .size = sizeof(options),
+					    .name = "t.pair",
+					    .schema = schema,
+					    .slots = 64,
+					    .instruments = 16 };
 	const uint64_t pair[3] = { 1, 2, 3 };
 	struct tb_update update = {
 		.size = sizeof(update), .kind = TB_KIND_UPDATE, .length = sizeof(pair), .data = pair
 	};
 	struct tb_topic *topic;
-	int result = tb_topic_create(publisher, &options, &topic), instrument;
+	int result = tb_group_create(publisher, &group_options, &options.group), instrument;
 
+	if (result == 0)
+		result = tb_topic_create(publisher, &options, &topic);
 	if (result < 0)
 		return result;
 	instrument = tb_instrument(topic, "A");
 	if (instrument < 0)
 		return instrument;
 	update.instrument = (uint32_t)instrument;
-	for (int i = 0; i < 5 && result == 0; i++)
+	for (int i = 0; i < 5 && result == 0; i++) {
+		tb_group_message(options.group);
 		result = tb_publish(topic, &update);
+	}
+	tb_group_flush(options.group);
 	return result;
 }
 
-/* A publisher with one topic and five records in it. */
+/* A publisher with one topic of a group, and five records in it. */
 static int publisher_make(const char *name, const char *address, struct tb_publisher **publisher)
 {
 	const struct tb_publisher_options options = { .size = sizeof(options),
@@ -139,25 +146,23 @@ static void on_batch(void *user, const struct tb_source *source, const struct tb
 	*(int *)user += (int)batch->count;
 }
 
-static int subscribe_with(tb_record_handler *for_records, tb_batch_handler *for_batches)
+/* Until so many records came. */
+static int subscribe_with(struct tb_subscription_options what, int expected)
 {
 	const struct tb_subscriber_options how = { .size = sizeof(how),
 						   .address = dialled_address,
 						   .connect_ms = 20000 };
-	struct tb_subscription_options what = { .size = sizeof(what),
-						.on_record = for_records,
-						.on_batch = for_batches,
-						.on_event = on_event,
-						.from = TB_FROM_OLDEST };
 	const time_t until = time(NULL) + DEADLINE_S;
 	struct tb_subscriber *subscriber;
 	struct tb_subscription *subscription;
 	int records = 0, result = tb_subscriber_open(&subscriber, &how);
 
+	what.size = sizeof(what);
+	what.on_event = on_event;
 	what.user = &records;
 	if (result == 0)
 		result = tb_subscribe(subscriber, "t.pair", &what, &subscription);
-	while (result >= 0 && records < 5)
+	while (result >= 0 && records < expected)
 		result = time(NULL) > until ? -ETIMEDOUT : tb_poll(subscriber, 100);
 	tb_subscriber_close(subscriber);
 	return result < 0 ? result : 0;
@@ -165,12 +170,49 @@ static int subscribe_with(tb_record_handler *for_records, tb_batch_handler *for_
 
 static int subscriber_attempt(void)
 {
-	return subscribe_with(on_record, NULL);
+	return subscribe_with(
+		(struct tb_subscription_options){ .on_record = on_record, .from = TB_FROM_OLDEST },
+		5);
 }
 
 static int batches_attempt(void)
 {
-	return subscribe_with(NULL, on_batch);
+	return subscribe_with(
+		(struct tb_subscription_options){ .on_batch = on_batch, .from = TB_FROM_OLDEST },
+		5);
+}
+
+static const char *const names[] = { "A", "B*" };
+
+static int merge_attempt(void)
+{
+	return subscribe_with((struct tb_subscription_options){ .on_record = on_record,
+								.from = TB_FROM_IMAGE,
+								.flags = TB_MERGE,
+								.names = names,
+								.name_count = 2 },
+			      1);
+}
+
+static int watch_attempt(void)
+{
+	return subscribe_with((struct tb_subscription_options){ .on_record = on_record,
+								.flags = TB_WATCH,
+								.names = names,
+								.name_count = 2 },
+			      1);
+}
+
+static int conflate_attempt(void)
+{
+	static const char *const exempt[] = { "other" };
+
+	return subscribe_with((struct tb_subscription_options){ .on_record = on_record,
+								.from = TB_FROM_OLDEST,
+								.conflate_us = TB_CONFLATE_POLL,
+								.exempt_topics = exempt,
+								.exempt_topic_count = 1 },
+			      1);
 }
 
 /* -- what must hold -----------------------------------------------------------------------------
@@ -293,8 +335,11 @@ int main(int argc, char **argv)
 	static const struct attempt served = { "subscriber, served without memory",
 					       subscriber_attempt, false };
 	static const struct attempt batches = { "subscriber of batches", batches_attempt, true };
+	static const struct attempt merge = { "merge", merge_attempt, true };
+	static const struct attempt watch = { "watch list", watch_attempt, true };
+	static const struct attempt conflation = { "conflation", conflate_attempt, true };
 	static const struct attempt *const all[] = { &settings, &schema, &publisher, &subscriber,
-						     &batches };
+						     &batches,  &merge,  &watch,     &conflation };
 
 	if (argc != 2)
 		return 2;
