@@ -229,7 +229,7 @@ bool advance_drained(const struct tb_source *source)
 
 /* A source that had begun reads the new epoch from its oldest record. A source that had not
  * begun starts where the subscription asked, and does not report the old epoch. A topic that a
- * merge went on without reports it, and joins as if it had not begun. */
+ * merge went on without reports it, and joins at T, from its first record on. */
 void advance_switch(struct tb_source *source)
 {
 	const uint64_t old_epoch = source->mapping.shape.epoch;
@@ -250,6 +250,7 @@ void advance_switch(struct tb_source *source)
 	source->copy_failed = source->stale = false;
 	source->look = true;
 	source->next = source->started = joins ? 0 : 1;
+	source->rejoins = begun;
 	source->finished = source->left = source->leaving = source->final = false;
 	source->head = source->written = source->hint = source->entry_lost_ms = 0;
 	notices_begin(source);

@@ -206,10 +206,12 @@ static uint64_t start_of(const struct tb_source *source, uint64_t head, bool oth
 
 	if (!source_reads_records(source))
 		return head + 1;
-	if (options->from == TB_FROM_NEWEST)
-		return newest;
 	if (options->from == TB_FROM_IMAGE)
 		return head + 1;
+	if (source->rejoins)
+		return 1; /* no record of a new epoch is left out; those up to T are skipped */
+	if (options->from == TB_FROM_NEWEST)
+		return newest;
 	if (options->from == TB_FROM_SEQUENCE && !other_epoch)
 		return options->sequence;
 	if (options->from == TB_FROM_TIME)

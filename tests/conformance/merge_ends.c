@@ -314,6 +314,25 @@ Test(merge_ends, new_publisher_begins_the_merge_again)
 	cr_expect_eq(scene.lefts, 0);
 }
 
+/* The program had records of each topic before, so none of the new epochs may be left out. */
+Test(merge_ends, new_publisher_after_the_end_is_read_from_its_first_record)
+{
+	subscribe(TB_FROM_NEWEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	for (unsigned int i = 0; i < 3; i++)
+		cr_assert_eq(tb_topic_end(scene.topics[i].topic), 0, "%s", tb_error());
+	cr_assert(merge_scene_until(&scene, &scene.endings, 3), "%s", scene.text);
+	publisher_change(3);
+	scene.last_ns = 0;
+	message(3);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.restarts, 3, "%s", scene.text);
+	cr_expect_eq(scene.records, 9, "%s", scene.text);
+}
+
 /* Over shared memory the old rings are still there. */
 Test(merge_ends, old_rings_of_a_dead_publisher_are_read_in_order)
 {
