@@ -693,7 +693,7 @@ static void torn_value_and_end(struct tb_subscription_options options, bool rest
 	}
 	cr_expect_str_eq(seen.log, restarts ? "gap 1-1:1 restart " : "gap 1-1:1 ended ", "found %s",
 			 seen.log);
-	cr_expect_eq(counter(SUBSCRIPTION_LOST_OVERRUN), 1);
+	cr_expect_eq(counter(SUBSCRIPTION_LOST_CORRUPT), 1);
 }
 
 Test(conflate, torn_value_does_not_hold_up_the_end)

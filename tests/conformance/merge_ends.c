@@ -314,7 +314,7 @@ Test(merge_ends, new_publisher_begins_the_merge_again)
 	cr_expect_eq(scene.lefts, 0);
 }
 
-/* The program had records of each topic before, so none of the new epochs may be left out. */
+/* The program had records of each topic before, so it gets all records of the new epochs. */
 Test(merge_ends, new_publisher_after_the_end_is_read_from_its_first_record)
 {
 	subscribe(TB_FROM_NEWEST, TB_GAP_OLDEST);
