@@ -144,8 +144,9 @@ struct tb_source {
 	unsigned int invalid;    /* reads of the line in a row that found it invalid */
 	uint64_t invalid_ms;     /* when the first of them was */
 	uint64_t next_when_invalid;
-	uint64_t detour; /* not 0: records need more than their handler: holes or an image come
-			    first */
+	uint64_t detour; /* not 0: records need more than their handler. Holes or an image come
+			  * first, or the first record is still to come behind a start beyond the
+			  * head */
 	uint64_t hole_first, hole_last; /* holes that are not reported yet; hole_first 0: no hole */
 	uint32_t quality;               /* as the program knows it: enum tb_quality */
 	uint32_t quality_at_head;       /* what a line with the head quality_head says */
