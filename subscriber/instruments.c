@@ -66,7 +66,7 @@ static int names_read(struct tb_source *source, uint32_t end)
 		number = last - at < each ? last - at : each;
 		reads[count++] = get_part(
 			source, entry_offset(&source->mapping, at), number * DIRECTORY_ENTRY_BYTES,
-			subscriber->get.landing + (size_t)(at - from) * DIRECTORY_ENTRY_BYTES);
+			get_half(source, GET_SINGLE) + (size_t)(at - from) * DIRECTORY_ENTRY_BYTES);
 	}
 	result = get_reads(source, reads, count);
 	if (result == 0)

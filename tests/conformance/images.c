@@ -19,6 +19,7 @@
 #include "subscriber/pull_image.h"
 #include "subscriber/reader.h"
 #include "subscriber/state.h"
+#include "tests/support/batch_record.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"
@@ -127,17 +128,7 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 static void on_batch(void *user, const struct tb_source *source, const struct tb_batch *batch)
 {
 	for (uint32_t i = 0; i < batch->count; i++) {
-		const struct tb_slot *slot = tb_batch_record(batch, i);
-		const struct tb_record record = { .size = sizeof(record),
-						  .epoch = batch->epoch,
-						  .sequence = slot->sequence,
-						  .time_ns = slot->time_ns,
-						  .instrument = slot->instrument,
-						  .length = slot->length,
-						  .kind = slot->kind,
-						  .flags = slot->flags,
-						  .name = tb_source_name(source, slot->instrument),
-						  .data = tb_slot_data(slot) };
+		const struct tb_record record = batch_record(source, batch, i);
 
 		on_record(user, source, &record);
 	}

@@ -12,7 +12,11 @@
 #include "tests/simulation/sim_fabric.h"
 #include "tests/simulation/order.h"
 #include "tests/simulation/step.h"
+<<<<<<< HEAD
 #include "tests/simulation/writer.h"
+=======
+#include "tests/support/batch_record.h"
+>>>>>>> main
 
 struct model *readers_model(struct sim_subscriber *s, const char *topic)
 {
@@ -77,19 +81,7 @@ static void on_batch(void *user, const struct tb_source *source, const struct tb
 
 	counts[COUNT_BATCHES] += batch->count > 1;
 	for (uint32_t i = 0; m && i < batch->count; i++) {
-		const struct tb_slot *slot = tb_batch_record(batch, i);
-		const struct tb_record record = {
-			.size = sizeof(record),
-			.epoch = batch->epoch,
-			.sequence = slot->sequence,
-			.time_ns = slot->time_ns,
-			.instrument = slot->instrument,
-			.length = slot->length,
-			.kind = slot->kind,
-			.flags = slot->flags,
-			.name = tb_source_name(source, slot->instrument),
-			.data = tb_slot_data(slot),
-		};
+		const struct tb_record record = batch_record(source, batch, i);
 
 		if (record.name)
 			model_record(m, source, &record);

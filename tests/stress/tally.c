@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "tests/support/batch_record.h"
+
 void tally_complain(struct tally *tally, const char *format, ...)
 {
 	va_list args;
@@ -32,17 +34,7 @@ void tally_record(void *user, const struct tb_source *source, const struct tb_re
 void tally_batch(void *user, const struct tb_source *source, const struct tb_batch *batch)
 {
 	for (uint32_t i = 0; i < batch->count; i++) {
-		const struct tb_slot *slot = tb_batch_record(batch, i);
-		const struct tb_record record = { .size = sizeof(record),
-						  .epoch = batch->epoch,
-						  .sequence = slot->sequence,
-						  .time_ns = slot->time_ns,
-						  .instrument = slot->instrument,
-						  .length = slot->length,
-						  .kind = slot->kind,
-						  .flags = slot->flags,
-						  .name = tb_source_name(source, slot->instrument),
-						  .data = tb_slot_data(slot) };
+		const struct tb_record record = batch_record(source, batch, i);
 
 		tally_record(user, source, &record);
 	}

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/batch_record.h"
 #include "tests/support/scene.h"
 
 struct batches {
@@ -40,18 +41,10 @@ static inline void batches_take(void *user, const struct tb_source *source,
 	cr_assert_gt(batch->count, 0);
 	cr_assert_eq(batch->epoch, tb_source_epoch(source));
 	for (uint32_t i = 0; i < batch->count; i++) {
-		struct tb_record record = { .size = sizeof(record), .epoch = batch->epoch };
+		const struct tb_record record = batch_record(source, batch, i);
 
 		slot = tb_batch_record(batch, i);
 		cr_assert_eq((uintptr_t)slot % 8, 0);
-		record.sequence = slot->sequence;
-		record.time_ns = slot->time_ns;
-		record.instrument = slot->instrument;
-		record.length = slot->length;
-		record.kind = slot->kind;
-		record.flags = slot->flags;
-		record.name = tb_source_name(source, slot->instrument);
-		record.data = tb_slot_data(slot);
 		cr_assert_not_null(record.name);
 		notes_record(&batches->notes, source, &record);
 	}
