@@ -40,13 +40,6 @@ static struct shm_porter *let_go; /* porters that did not end yet, under the loc
 /* clone() by another name of libc. The thread sanitizer takes clone() for fork(). */
 int __clone(int (*run)(void *), void *stack, int flags, void *arg, ...);
 
-/* _exit() would run the end of the thread sanitizer, in the application's memory. */
-static _Noreturn void end_now(int status)
-{
-	for (;;)
-		syscall(SYS_exit_group, status);
-}
-
 /* -- starting -----------------------------------------------------------------------------------
  */
 
@@ -77,7 +70,8 @@ static long move(int from, int to)
 }
 
 /* Becomes the porter, with two descriptors: a hanging porter must hold nothing else. Signals stay
- * blocked, so that it outlives its program's own end. */
+ * blocked, so that it outlives its program's own end. To return ends the process at once. _exit()
+ * would run code of the sanitizers, which takes this stack for the application's. */
 static int become_porter(void *arg)
 {
 	const struct start *start = arg;
@@ -88,13 +82,13 @@ static int become_porter(void *arg)
 	if (pair < 0 || socket < 0 || move(pair, PORTER_PAIR) < 0 ||
 	    move(socket, PORTER_SOCKET) < 0) {
 		report(pair < 0 ? start->pair : pair, PORTER_FAILED, errno);
-		end_now(1);
+		return 1;
 	}
 	/* Now, and not by exec: when the application goes on, its copies are closed. */
 	syscall(SYS_close_range, PORTER_SOCKET + 1, ~0U, 0);
 	execve(start->path, start->words, no_settings);
 	report(PORTER_PAIR, PORTER_FAILED, errno);
-	end_now(1);
+	return 1;
 }
 
 /* The process between. */
@@ -108,7 +102,7 @@ static int start_porter(void *arg)
 		report(start->pair, PORTER_FAILED, errno);
 	else
 		report(start->pair, PORTER_STARTED, pid);
-	end_now(0);
+	return 0;
 }
 
 /* 0, or -errno if no process could be made. The processes use this thread's memory, and must not
