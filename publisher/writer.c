@@ -58,17 +58,23 @@ void writer_announce(struct tb_topic *topic)
 	announce(topic);
 }
 
-/* Writes the line. If head moved, wakes sleepers and notifies the network. */
-RECORD_INLINE void line_publish(struct tb_topic *topic)
+/* Writes the line with a head that has moved, wakes sleepers and notifies the network. */
+static __attribute__((noinline)) int line_moved(struct tb_topic *topic)
 {
-	const bool moved = topic->progress.head != topic->sequence;
-
 	writer_line(topic);
-	if (moved)
-		announce(topic);
+	announce(topic);
+	return 0;
 }
 
-static int flush_refused(const struct tb_topic *topic)
+static void line_publish(struct tb_topic *topic)
+{
+	if (topic->progress.head != topic->sequence)
+		line_moved(topic);
+	else
+		writer_line(topic);
+}
+
+static __attribute__((noinline)) int flush_refused(const struct tb_topic *topic)
 {
 	return error_set(EINVAL,
 			 "topic %s: found a flush of the topic alone; it belongs to group %s, so "
@@ -76,25 +82,12 @@ static int flush_refused(const struct tb_topic *topic)
 			 topic->name, topic->group->name);
 }
 
-RECORD_INLINE int flush_inline(struct tb_topic *topic)
-{
-	touch(topic);
-	if (topic->progress.head != topic->sequence)
-		line_publish(topic);
-	return 0;
-}
-
-/* Without the question for a group, for each record that is flushed alone. */
-static __attribute__((noinline)) int flush(struct tb_topic *topic)
-{
-	return flush_inline(topic);
-}
-
 TB_API int tb_flush(struct tb_topic *topic)
 {
 	if (__builtin_expect(topic->group != NULL, 0))
 		return flush_refused(topic);
-	return flush_inline(topic);
+	touch(topic);
+	return topic->progress.head == topic->sequence ? 0 : line_moved(topic);
 }
 
 /* Reserves the next step; a full step always flushes. */
@@ -163,13 +156,16 @@ static void value_put(const struct tb_topic *topic, const struct tb_update *upda
 	record_repeat((struct slot *)value, ring_slot(topic, topic->sequence), update->length);
 }
 
-/* The last value and the flush. */
+/* The last value and the flush, behind a record. */
 static __attribute__((noinline)) int publish_more(struct tb_topic *topic,
 						  const struct tb_update *update)
 {
 	if (topic->last_value && is_value(update->kind))
 		value_put(topic, update);
-	return topic->manual_flush ? 0 : flush(topic);
+	if (topic->manual_flush)
+		return 0;
+	touch(topic);
+	return line_moved(topic);
 }
 
 static int publish_marked(struct tb_topic *topic, const struct tb_update *update)

@@ -53,20 +53,12 @@ static inline bool glance_was_in_vain(const struct glance *glance)
 	return glance->expected == GLANCE_IN_VAIN;
 }
 
-/* The first slot from `slot` on, below end, that does not rest; end if there is none. The loads do
- * not depend on each other, so that cache misses overlap. */
-static inline uint32_t glance_next(const struct tb_subscriber *subscriber, uint32_t slot,
-				   uint32_t end)
+/* Whether the source of a slot rests. The loads for several slots do not depend on each other, so
+ * that cache misses overlap. Relaxed: what a word announces is read by advance_poll(), with edges
+ * of its own. */
+static inline bool glance_rests(const struct glance *glance)
 {
-	const struct glance *glance = subscriber->glances + slot;
-
-	/* Relaxed: what a word announces is read by advance_poll(), with edges of its own. */
-	while (slot < end &&
-	       atomic_load_explicit(glance->word, memory_order_relaxed) == glance->expected) {
-		glance++;
-		slot++;
-	}
-	return slot;
+	return atomic_load_explicit(glance->word, memory_order_relaxed) == glance->expected;
 }
 
 #endif

@@ -234,8 +234,11 @@ static bool turn_due(const struct tb_subscriber *subscriber, int count)
  * and the last look found no record, the topics are looked at once in TURN_ANSWERS answers. */
 static bool answers_first(struct tb_subscriber *subscriber)
 {
-	const int count = subscriber->discovery.outstanding > 0 ? turn_answers(subscriber) : 0;
+	int count;
 
+	if (subscriber->discovery.outstanding == 0)
+		return false;
+	count = turn_answers(subscriber);
 	subscriber->answers += (uint32_t)count;
 	if (count > 0 && subscriber->quiet && subscriber->answers < TURN_ANSWERS)
 		return true;
@@ -245,9 +248,9 @@ static bool answers_first(struct tb_subscriber *subscriber)
 
 /* Advances the source of a slot that does not rest. Returns how many records came. A free slot
  * rests, too. */
-static inline int slot_poll(struct tb_subscriber *subscriber, uint32_t slot, int max)
+static inline int slot_poll(struct tb_subscriber *subscriber, struct glance *glance, int max)
 {
-	struct glance *glance = &subscriber->glances[slot];
+	const uint32_t slot = (uint32_t)(glance - subscriber->glances);
 	const bool again = glance_was_in_vain(glance);
 	struct tb_source *source = subscriber->table[slot];
 	int count = 0;
@@ -256,8 +259,10 @@ static inline int slot_poll(struct tb_subscriber *subscriber, uint32_t slot, int
 		if (deliver_stopped(source))
 			return 0;
 		glance_wake(glance); /* L-I2 */
-		count = source->subscription->merge ? merge_poll(source->subscription, max)
-						    : advance_poll(source, max);
+		if (__builtin_expect(source->subscription->merge != NULL, 0))
+			count = merge_poll(source->subscription, max);
+		else
+			count = advance_poll(source, max);
 	}
 	if (count > 0)
 		return count;
@@ -268,12 +273,16 @@ static inline int slot_poll(struct tb_subscriber *subscriber, uint32_t slot, int
 	return 0;
 }
 
-static inline int slots_poll(struct tb_subscriber *subscriber, uint32_t slot, uint32_t end, int max)
+static inline int slots_poll(struct tb_subscriber *subscriber, uint32_t first, uint32_t end,
+			     int max)
 {
+	struct glance *const last = subscriber->glances + end;
 	int count = 0;
 
-	for (; (slot = glance_next(subscriber, slot, end)) < end; slot++) {
-		count += slot_poll(subscriber, slot, max - count);
+	for (struct glance *glance = subscriber->glances + first; glance < last; glance++) {
+		if (glance_rests(glance))
+			continue;
+		count += slot_poll(subscriber, glance, max - count);
 		if (count == max || subscriber->closing)
 			break;
 	}

@@ -60,8 +60,10 @@ static void topics_make(struct tb_publisher *publisher, struct tb_schema *schema
 
 static bool all_rest(const struct tb_subscriber *subscriber)
 {
-	return subscriber->discovery.outstanding == 0 &&
-	       glance_next(subscriber, 0, subscriber->table_used) == subscriber->table_used;
+	for (uint32_t slot = 0; slot < subscriber->table_used; slot++)
+		if (!glance_rests(&subscriber->glances[slot]))
+			return false;
+	return subscriber->discovery.outstanding == 0;
 }
 
 static struct tb_subscriber *join(const char *pattern, uint32_t topics)

@@ -42,13 +42,15 @@ TestSuite(rest, .init = enter, .fini = leave, .timeout = 60);
 
 static bool rests(uint32_t slot)
 {
-	return glance_next(subscriber, slot, slot + 1) > slot;
+	return glance_rests(&subscriber->glances[slot]);
 }
 
 static bool all_rest(void)
 {
-	return subscriber->discovery.outstanding == 0 &&
-	       glance_next(subscriber, 0, subscriber->table_used) == subscriber->table_used;
+	for (uint32_t slot = 0; slot < subscriber->table_used; slot++)
+		if (!rests(slot))
+			return false;
+	return subscriber->discovery.outstanding == 0;
 }
 
 /* Polls until it is so. */
