@@ -12,11 +12,8 @@
 #include "tests/simulation/sim_fabric.h"
 #include "tests/simulation/order.h"
 #include "tests/simulation/step.h"
-<<<<<<< HEAD
 #include "tests/simulation/writer.h"
-=======
 #include "tests/support/batch_record.h"
->>>>>>> main
 
 struct model *readers_model(struct sim_subscriber *s, const char *topic)
 {
