@@ -14,7 +14,8 @@
  *       was made before the writer came to the slot: it counts as failed.
  * Z-I3  A copy ahead of the position is delivered. It counts as delivered when the position passes
  *       it: in the walk, in a jump, and in a gap, which then has lost one less. Older values of
- *       its instrument that the ring brings later are skipped.
+ *       its instrument that the ring brings later are skipped. A hostile publisher may give several
+ *       values the same sequence. So no more records count as delivered than the position passes.
  * Z-I4  At most one value of each instrument is ahead of the position, or ahead of the target of
  *       a jump. Else a publisher that does not flush could be ahead by any number, and the
  *       accounts would need memory for each. The next interval finds the newer value.
@@ -317,13 +318,13 @@ uint64_t conflate_leave(struct conflate *conflate, const uint64_t *left)
 
 uint64_t conflate_delivered_in(const struct conflate *conflate, uint64_t first, uint64_t last)
 {
-	uint64_t count = 0;
+	uint64_t count = conflate->replaced;
 
 	if (conflate->highest < first)
 		return 0;
 	for (uint32_t i = 0; i < conflate->capacity; i++)
 		count += conflate->seen[i] >= first && conflate->seen[i] <= last;
-	return count;
+	return count < last - first + 1 ? count : last - first + 1; /* Z-I3 */
 }
 
 void conflate_lapped(struct conflate *conflate)

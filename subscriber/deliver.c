@@ -219,8 +219,7 @@ int deliver_newest(struct tb_source *source, struct record *copy)
 void deliver_jump(struct tb_source *source)
 {
 	struct conflate *conflate = source->mapping.conflate;
-	const uint64_t kept = conflate->replaced +
-			      conflate_delivered_in(conflate, source->next, conflate->target);
+	const uint64_t kept = conflate_delivered_in(conflate, source->next, conflate->target);
 
 	count(source, SUBSCRIPTION_RECORDS, kept);
 	count(source, SUBSCRIPTION_SKIPPED, conflate->target + 1 - source->next - kept);

@@ -672,42 +672,6 @@ Test(conflate, topic_that_has_ended_needs_no_interval)
 	end_comes_at_once(true);
 }
 
-/* Its writer may have died inside the slot. Then the slot is never whole. */
-static void torn_value_and_end(struct tb_subscription_options options, bool restarts)
-{
-	const uint64_t *const event = &seen.events[restarts ? TB_EVENT_RESTART : TB_EVENT_ENDED];
-
-	subscribe(options);
-	clock_stop();
-	update(0);
-	poll_all();
-	((char *)topic->last_value)[RECORD_HEADER_BYTES] ^= 1;
-	if (restarts)
-		tb_topic_restart(topic);
-	else
-		tb_topic_end(topic);
-	for (int i = 0; i < 3000 && *event == 0; i++) {
-		clock_pass(20);
-		tb_wait(subscriber, 1);
-		poll(7);
-	}
-	cr_expect_str_eq(seen.log, restarts ? "gap 1-1:1 restart " : "gap 1-1:1 ended ", "found %s",
-			 seen.log);
-	cr_expect_eq(counter(SUBSCRIPTION_LOST_CORRUPT), 1);
-}
-
-Test(conflate, torn_value_does_not_hold_up_the_end)
-{
-	torn_value_and_end((struct tb_subscription_options){ .from = TB_FROM_NEWEST }, false);
-}
-
-Test(conflate, torn_value_does_not_hold_up_the_next_epoch)
-{
-	torn_value_and_end((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
-							     .exempt_kind_count = 1 },
-			   true);
-}
-
 Test(conflate, values_owed_come_before_the_end)
 {
 	owed_before_the_end((struct tb_subscription_options){ .from = TB_FROM_NEWEST });
@@ -750,7 +714,7 @@ Test(conflate, values_held_come_before_the_next_epoch)
 								     .exempt_kind_count = 1 });
 }
 
-/* The stored value is damaged behind the writer's back. */
+/* The stored value is never whole again, as if its writer had died inside the slot. */
 static void damage(uint32_t instrument)
 {
 	char *const slot = topic->last_value + (size_t)instrument * topic->slot_bytes;
@@ -792,6 +756,20 @@ Test(conflate, value_that_stays_torn_leaves_the_time_of_the_next_epoch)
 	register_names();
 	end_is_seen(TB_EVENT_RESTART);
 	cr_expect_eq(seen.calls, NAMES - 1);
+}
+
+Test(conflate, held_value_that_stays_torn_is_lost_at_the_restart)
+{
+	subscribe((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
+						    .exempt_kind_count = 1 });
+	clock_stop();
+	update(0);
+	poll_all();
+	damage(0);
+	tb_topic_restart(topic);
+	end_is_seen(TB_EVENT_RESTART);
+	cr_expect_str_eq(seen.log, "gap 1-1:1 restart ", "found %s", seen.log);
+	cr_expect_eq(counter(SUBSCRIPTION_LOST_CORRUPT), 1);
 }
 
 /* Over a network, the memory is gone with the connection. */

@@ -272,8 +272,7 @@ static void pass_end(void)
 	if (!conflate_pass_ends(conflate))
 		return;
 	if (conflate->jumps) {
-		kept = conflate->replaced +
-		       conflate_delivered_in(conflate, reader.position + 1, conflate->target);
+		kept = conflate_delivered_in(conflate, reader.position + 1, conflate->target);
 		reader.records += kept;
 		reader.skipped += conflate->target - reader.position - kept;
 		reader.position = conflate->target;
@@ -586,5 +585,39 @@ Test(conflate, instrument_that_is_left_out_is_forgotten)
 	cr_expect_eq(conflate_leave(reader.conflate, left), 1);
 	cr_expect_not(conflate_is_due(reader.conflate, 1));
 	cr_expect(conflate_is_due(reader.conflate, 0));
+	history_end();
+}
+
+/* Only a hostile publisher stores two values with the same sequence. */
+static void take_same(uint64_t sequence, uint32_t values)
+{
+	for (uint32_t i = 0; i < values; i++) {
+		const struct record copy = { .sequence = sequence,
+					     .instrument = i,
+					     .kind = TB_KIND_UPDATE };
+
+		cr_assert(conflate_takes(reader.conflate, &copy, reader.position).deliver);
+	}
+}
+
+Test(conflate, values_with_the_same_sequence_are_passed_once)
+{
+	scene_begin(NOTHING);
+	take_same(5, INSTRUMENTS);
+	cr_expect_eq(conflate_delivered_in(reader.conflate, 1, 4), 0);
+	cr_expect_eq(conflate_delivered_in(reader.conflate, 5, 5), 1);
+	cr_expect_eq(conflate_delivered_in(reader.conflate, 4, 5), 2);
+	history_end();
+}
+
+Test(conflate, values_that_a_jump_replaced_are_passed_once)
+{
+	scene_begin(NOTHING);
+	reader.conflate->jumps = true;
+	reader.conflate->target = 1;
+	take_same(1, INSTRUMENTS);
+	take_same(2, INSTRUMENTS);
+	cr_expect_eq(reader.conflate->replaced, INSTRUMENTS);
+	cr_expect_eq(conflate_delivered_in(reader.conflate, 1, 1), 1);
 	history_end();
 }
