@@ -5,6 +5,7 @@
 #define TICKBUS_SUBSCRIBER_DELIVER_H
 
 #include <assert.h>
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -122,14 +123,19 @@ static inline bool deliver_is_unusual(const struct tb_source *source, const stru
 	       !source->mapping.names[copy->instrument][0];
 }
 
-/* In a merge: whether the proven copy in `record` waits for its turn. The last stamp that did not
- * is kept. */
-static inline bool deliver_waits(struct tb_source *source)
+/* In a merge: 1 if the proven copy in `record` waits for its turn, 0 if its turn has come. The last
+ * stamp that did not wait is kept. -EAGAIN: it has no stamp, so it has no place in the order. */
+static inline int deliver_waits(struct tb_source *source)
 {
-	source->held = source->record.time_ns > source->limit_ns;
-	if (!source->held)
-		source->passed_ns = source->record.time_ns;
-	return source->held;
+	const uint64_t time_ns = source->record.time_ns;
+
+	source->held = time_ns > source->limit_ns;
+	if (source->held)
+		return 1;
+	if (time_ns == 0)
+		return -EAGAIN;
+	source->passed_ns = time_ns;
+	return 0;
 }
 
 /* Returns 1 if the record was delivered, counted as a hole or reported as a quality, 0 if its name

@@ -11,6 +11,8 @@
  * MG6  After each record, and before a record of another topic, the next record of the same topic
  *      is looked at. So a gap is reported before its next record, and before any later record of
  *      another topic.
+ *      A record without a stamp has no place in the order. Only a hostile publisher writes it.
+ *      It counts as a failed copy, so it is reported as corrupt.
  * MG7  A restarted topic switches to its next epoch when the old epoch was merged to its head. Its
  *      old W holds T until a line of the next epoch is read.
  * MG8  With a new publisher all old rings are merged to their heads, whatever their W. Then the

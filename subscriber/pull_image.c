@@ -138,6 +138,8 @@ enum value_work pull_image_work(const struct tb_source *source)
 		return VALUE_WORK_NONE;
 	switch (image->phase) {
 	case IMAGE_PASS:
+		if (choice_scan_is_due(source->mapping.choice))
+			return VALUE_WORK_NONE; /* the names come first: choice_scan_work() */
 		return value_reads_work(source);
 	case IMAGE_GIVE_UP:
 		return VALUE_WORK_NOW;

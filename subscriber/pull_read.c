@@ -270,8 +270,11 @@ batch_pull(struct tb_source *source, const struct batch *batch, int max, bool me
 			result = record_take_landed(slot_landing(source, half, source->next),
 						    mapping->shape.slot_bytes, source->next, copy,
 						    mapping->record_salt);
-		if (merged && result == 0 && deliver_waits(source))
-			break;
+		if (merged && result == 0) {
+			result = deliver_waits(source);
+			if (result > 0)
+				break;
+		}
 		if (result == 0)
 			result = for_batch ? collect_record(source, copy)
 					   : deliver_record(source, copy);

@@ -239,8 +239,11 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 			if (result < 0 && found == source->next)
 				result = take_again(source, slot, copy, &found, salt);
 		}
-		if (how == PULL_MERGED && result == 0 && deliver_waits(source))
-			break;
+		if (how == PULL_MERGED && result == 0) {
+			result = deliver_waits(source);
+			if (result > 0)
+				break;
+		}
 		if (result == 0)
 			result = for_batch ? collect_record(source, copy)
 					   : deliver_record(source, copy);

@@ -11,9 +11,12 @@
 #include "bus/bounds.h"
 #include "bus/counters.h"
 #include "bus/directory.h"
+#include "bus/progress.h"
 #include "publisher/state.h"
 #include "subscriber/choice_scan.h"
 #include "subscriber/deliver.h"
+#include "subscriber/image.h"
+#include "subscriber/pull_image.h"
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
 #include "tests/support/deadline.h"
@@ -479,6 +482,50 @@ Test(choice, image_leaves_out_names_removed_in_a_handler)
 	UNTIL(notes.complete);
 	cr_expect_eq(times("value 1 A update\n"), 1, "%s", notes.text);
 	cr_expect_eq(notes.values, 1, "%s", notes.text);
+}
+
+static _Atomic uint64_t *check_of_line(void)
+{
+	return &topic->line->word[offsetof(struct progress, check) / 8];
+}
+
+/* Its writer may be stopped while it writes the line. */
+static void add_while_the_line_is_invalid(void *user, const struct tb_source *source,
+					  const struct tb_record *record)
+{
+	static const char *const added[] = { "B" };
+
+	notes_record(user, source, record);
+	if (notes.values > 1)
+		return;
+	atomic_fetch_xor(check_of_line(), 1);
+	cr_assert_eq(tb_names_add(subscription, added, 1), 1, "%s", tb_error());
+}
+
+/* The image waits for the names, and the names for the line. A sleeper looks at a pace. */
+Test(choice, names_of_an_image_wait_for_a_valid_line)
+{
+	static const char *const names[] = { "A", "C" };
+	struct tb_subscription_options options = options_of(names, 2);
+	const struct tb_source *source;
+
+	put("A");
+	put("B");
+	put("C");
+	options.from = TB_FROM_IMAGE;
+	options.on_record = add_while_the_line_is_invalid;
+	join_by(&options);
+	while (notes.values == 0)
+		poll(1);
+	source = tb_subscription_source(subscription, "t");
+	while (source->invalid == 0 || source->page_under_way)
+		poll(1);
+	cr_expect_eq(source->mapping.image->phase, IMAGE_PASS);
+	cr_expect_eq(pull_image_work(source), VALUE_WORK_NONE);
+	cr_expect_eq(choice_scan_work(source), VALUE_WORK_SOON);
+	atomic_fetch_xor(check_of_line(), 1);
+	UNTIL(notes.complete);
+	cr_expect_eq(times("value 3 C update\n"), 1, "%s", notes.text);
 }
 
 /* The image begins again after a lap. */

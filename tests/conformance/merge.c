@@ -9,6 +9,7 @@
 
 #include "bus/clock.h"
 #include "bus/counters.h"
+#include "bus/record.h"
 #include "publisher/state.h"
 #include "subscriber/image.h"
 #include "subscriber/merge_state.h"
@@ -281,6 +282,41 @@ Test(merge, sleeper_wakes_for_the_end_of_a_long_message)
 }
 
 /* -- groups ----------------------------------------------------------------------------------- */
+
+/* The last record of a topic is stored again without its stamp. */
+static void stamp_remove(struct tb_topic *topic)
+{
+	const uint64_t x = tb_topic_sequence(topic);
+	struct record record = { .sequence = x, .length = sizeof(x), .kind = TB_KIND_UPDATE };
+
+	memcpy(record.payload, &x, sizeof(x));
+	record_store(
+		(struct slot *)(void *)(topic->ring + (x & topic->slot_mask) * topic->slot_bytes),
+		&record, topic->checked, topic->salt);
+}
+
+/* Only a hostile publisher writes it. */
+Test(merge, record_without_a_stamp_is_corrupt_at_its_place)
+{
+	subscribe(TB_FROM_OLDEST);
+	message();
+	put(QUOTE);
+	put(TRADE);
+	put(CANCEL);
+	flush();
+	merge_scene_settle(&scene);
+	message();
+	put(QUOTE);
+	put(TRADE);
+	stamp_remove(scene.topics[TRADE].topic);
+	message();
+	put(TRADE);
+	put(CANCEL);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_str_eq(scene.text, " q1 t1 c1 gap t2-2 q2 t3 c2");
+	cr_expect_eq(scene.topics[TRADE].lost, 1);
+}
 
 Test(merge, topics_of_two_groups_are_refused)
 {
