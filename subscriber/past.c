@@ -56,6 +56,7 @@ static int records_line(struct tb_source *source, struct progress *line)
 
 /* -- by time ---------------------------------------------------------------------------------- */
 
+/* The writer goes on, so what was held may be overwritten already. */
 static int find_refused(const struct tb_source *source, const struct find *find, int result)
 {
 	char asked[TIME_TEXT], oldest[TIME_TEXT];
@@ -63,7 +64,7 @@ static int find_refused(const struct tb_source *source, const struct find *find,
 	if (result == -ERANGE)
 		return error_set(ERANGE,
 				 "topic %s: found time %s, expected %s or later: record %" PRIu64
-				 " has that time, and is the oldest that is held",
+				 " had that time, and was the oldest that was held",
 				 source->name, time_text(find->time_ns, asked),
 				 time_text(find->above_ns, oldest), find->above);
 	return error_set(EAGAIN,
@@ -290,7 +291,7 @@ static int back_bounds(struct past *past, uint64_t sequence)
 	if (past->at < past->oldest)
 		return error_set(ERANGE,
 				 "topic %s: found sequence %" PRIu64 ", expected %" PRIu64
-				 " or more: that is the oldest record that is held",
+				 " or more: that was the oldest record that was held",
 				 source->name, sequence, past->oldest);
 	return 0;
 }

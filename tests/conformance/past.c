@@ -588,6 +588,10 @@ Test(past, fresh_line_moves_the_lower_bound)
 	hook_reads(2, write_2000);
 	sequence = found(UINT64_MAX);
 	cr_expect_eq(sequence, BETWEEN ? tb_topic_sequence(topic) : SLOTS, "newer records count");
+	hook_reads(5, write_2000); /* the record that the message names is overwritten */
+	cr_expect_eq(tb_find_time(source, 1, &sequence), -ERANGE);
+	cr_expect(strstr(tb_error(), "had that time, and was the oldest that was held"), "%s",
+		  tb_error());
 }
 
 Test(past, corrupt_records_do_not_end_the_search)
