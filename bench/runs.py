@@ -57,12 +57,13 @@ def main(script, build):
         path = pathlib.Path(folder) / "bench.json"
         subprocess.run([script, "--tiny", "--build", build, "--json", path, "limit", "publish/64",
                         "throughput/256/checked/1", "latency/64", "open/256", "batches", "joins", "images",
-                        "get", "conflate", "topics/16", "idle"], check=True)
+                        "get", "conflate", "topics/16", "merge", "idle"], check=True)
         found = json.loads(path.read_text())
     names = [row["name"] for row in found["results"]]
     assert names and len(names) == len(set(names)), names
     assert {"publish/64/checked/0", "batches/local", "joins/again/idle", "joins/many", "images/image", "get/64",
-            "conflate/100000/250ms/bytes", "topics/16/rest", "topics/16/busy", "idle/pubd"} <= set(names), names
+            "conflate/100000/250ms/bytes", "topics/16/rest", "topics/16/busy", "merge/4/each",
+            "merge/4/runs", "idle/pubd"} <= set(names), names
     many = len(os.sched_getaffinity(0)) > 1  # a single core allows no measurement between two cores
     assert not many or {"limit/hiccups", "latency/64/local"} <= set(names), names
     assert {name for name in names if name.startswith("open")} == (
