@@ -3,9 +3,10 @@
  *
  * Errors   0 or a count, or -errno; tb_error() has the message.
  * Threads  One thread at a time calls tb_publisher_open, tb_publisher_begin, tb_topic_create,
- *          tb_group_create, tb_topic_end and tb_publisher_close. One thread writes a topic
- * (tb_instrument, tb_publish, tb_flush, tb_topic_quality); each topic may have another thread. The
- *          library's control thread answers subscribers; writing threads never wait for it.
+ *          tb_group_create, tb_topic_end and tb_publisher_close. One thread writes a topic: it
+ *          calls tb_instrument, tb_publish, tb_flush and tb_topic_quality. Each topic may have
+ *          another thread. The library's control thread answers subscribers; writing threads
+ *          never wait for it.
  * Memory   tb_topic_create allocates a topic's memory and touches its pages; publishing allocates
  *          nothing. Options, names and schemas are copied.
  * Lifetime A topic lives until its publisher is closed. A forked child must not use what its parent
