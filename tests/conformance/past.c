@@ -55,7 +55,7 @@ static void leave(void)
 	scene_leave();
 }
 
-TestSuite(past, .init = enter, .fini = leave, .timeout = 60);
+TestSuite(past, .init = enter, .fini = leave, .timeout = 120);
 
 static struct tb_subscription_options options_of(uint32_t flags)
 {
@@ -977,7 +977,7 @@ static void check_a_time(void)
 	checked++;
 }
 
-Test(past, random_times_equal_a_scan, .timeout = 120)
+Test(past, random_times_equal_a_scan)
 {
 	truth.random = scene_seed();
 	group_topic(SMALL);
@@ -1014,7 +1014,7 @@ static void *writes(void *user)
 }
 
 /* In place, slots change while they are copied. */
-Test(past, times_are_found_while_a_thread_writes, .timeout = 120)
+Test(past, times_are_found_while_a_thread_writes)
 {
 	uint64_t random = scene_seed(), sequence, right = 0, wrong = 0;
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();

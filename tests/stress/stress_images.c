@@ -189,7 +189,8 @@ static void compare(struct reader *reader, uint64_t position)
 				 ", expected %" PRIu64,
 				 position, i, reader->value[i], reader->expected[i]);
 	update = record_of(position, words);
-	if ((variant->flags & TB_TOPIC_MARKS_MESSAGES) && !(update.flags & TB_FLAG_LAST))
+	if (position > 0 && (variant->flags & TB_TOPIC_MARKS_MESSAGES) &&
+	    !(update.flags & TB_FLAG_LAST))
 		complain(reader, "complete at %" PRIu64 ", inside a message", position);
 }
 
