@@ -289,6 +289,9 @@ Test(notices, reader_of_topic_with_own_group_gets_no_other_notices)
 	cr_expect(notes.lost == 0 && notes.wrong == 0, "%s", notes.text);
 }
 
+/* Notices that a fabric with faults may hold, and let out after those that were sent later. */
+#define LATE_MOST (strcmp(SCHEME, "faulty") == 0 ? 10u : 0u)
+
 /* Two subscriptions of the group of "quiet", and one of the group of "t". */
 Test(notices, group_is_received_until_its_last_reader_leaves)
 {
@@ -309,15 +312,16 @@ Test(notices, group_is_received_until_its_last_reader_leaves)
 		publish(x + 1, x + 1);
 		cr_assert(scene_poll_until(subscriber, &busy.last, ++x));
 	}
-	seen = counter_of(third, SUBSCRIPTION_NOTICES_OTHERS); /* those in flight have arrived */
+	/* Without faults, those in flight have arrived. */
+	seen = counter_of(third, SUBSCRIPTION_NOTICES_OTHERS);
 	publish_quiet(last + 1, last + 100);
 	for (int i = 0; i < 50; i++, x++) {
 		publish_quiet(last + 101 + (uint64_t)i, last + 101 + (uint64_t)i);
 		publish(x + 1, x + 1);
 		cr_assert(scene_poll_until(subscriber, &busy.last, x + 1));
 	}
-	cr_expect_eq(counter_of(third, SUBSCRIPTION_NOTICES_OTHERS), seen,
-		     "notices of the group that was left still arrive");
+	cr_expect_leq(counter_of(third, SUBSCRIPTION_NOTICES_OTHERS), seen + LATE_MOST,
+		      "notices of the group that was left still arrive");
 	notes_free(&notes);
 	subscription = scene_subscribe(subscriber, "quiet", TB_FROM_OLDEST, &notes);
 	first_quiet_notice(last + 150);
