@@ -85,14 +85,12 @@ static void line_copy(struct tb_source *source)
 	if (!pull_view_line(source, &line))
 		return;
 	switch (reader_look(source, &line)) {
-	case READER_LAPPED:
-		reader_skip(source, &line);
-		break;
 	case READER_ENDED:
 		reader_quality(source, &line);
 		if (!deliver_stopped(source))
 			source_end(source);
 		return;
+	case READER_LAPPED: /* not without exempt kinds (Z-I6) */
 	case READER_STAYS:
 		reader_quality(source, &line);
 		break;
@@ -121,11 +119,11 @@ static void line_request(struct tb_source *source)
 }
 
 /* Whether the topic may have something new. A publisher that was asked to wake this subscriber, and
- * has not, has nothing. */
+ * has not, has nothing beyond the last line. That line may lie ahead of the interval's target. */
 static bool may_be_new(const struct tb_source *source)
 {
 	return source->mapping.view || source->look || !source->armed || source->invalid > 0 ||
-	       pull_conflate_owes(source);
+	       source->head >= source->next || pull_conflate_owes(source);
 }
 
 static void line_step(struct tb_source *source)
@@ -152,7 +150,8 @@ static int walk(struct tb_source *source, uint64_t last, int max)
 	struct conflate *conflate = source->mapping.conflate;
 	int count = 0, passed = 0;
 
-	while (count < max && passed < WALK_MAX && source->next <= last && runs_on(source)) {
+	while (count < max && passed < WALK_MAX && source->next <= last && runs_on(source) &&
+	       !conflate->jumps) {
 		const uint64_t left = last - source->next + 1;
 		const uint64_t quiet = conflate->quiet;
 		const int room = left < (uint64_t)(max - count) ? (int)left : max - count;
@@ -290,7 +289,7 @@ int pull_conflate(struct tb_source *source, int max)
 static bool knows_of_news(const struct tb_source *source)
 {
 	return source->look || source->hint > source->head || source->invalid > 0 ||
-	       conflate_owes(source->mapping.conflate) ||
+	       source->head >= source->next || conflate_owes(source->mapping.conflate) ||
 	       (source->mapping.view && pull_view_head(source) >= source->next);
 }
 

@@ -309,7 +309,8 @@ struct tb_subscription_options {
 	/* Conflation: at most one record of each instrument in each interval of this many
 	 * microseconds, its newest; at most 60,000,000, or TB_CONFLATE_POLL. 0: no conflation.
 	 * Intervals begin at the join. The records come at the end of the interval, in the order of
-	 * instruments. The topics need last values. Records that are left out count as skipped.
+	 * instruments. The topics need last values. Records that are left out count as skipped,
+	 * also if the ring has overwritten them; with exempt kinds that is a gap.
 	 * Records of kind cancel, status and of the kinds 8 to 127 are left out too, unless exempt.
 	 * After a gap all values are read: a record that the gap lost comes with TB_FLAG_IMAGE. A
 	 * record may come before the position has reached it; it counts as delivered when the
