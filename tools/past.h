@@ -15,6 +15,7 @@ struct past {
 	uint64_t time_ns; /* since 1970 UTC, or since midnight of a day that is not known yet */
 	bool of_day;      /* since midnight */
 	uint64_t back;    /* --back */
+	bool has_back;
 	uint64_t last;    /* --last; 0: no --last */
 };
 

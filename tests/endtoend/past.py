@@ -114,7 +114,7 @@ class Past(Bench):
 
     def test_topic_without_rising_times_is_refused_with_3(self):
         self.bus()
-        self.refused(3, "the times of topic t.small need not rise", "--at=5", topic="t.small")
+        self.refused(3, "topic t.small: its times need not rise", "--at=5", topic="t.small")
         self.refused(1, "topic t.empty: it has no record yet", "--last=5", topic="t.empty")
         self.refused(3, "has no topic t.none", "--last=5", topic="t.none")
 
