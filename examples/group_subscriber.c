@@ -13,7 +13,7 @@ struct view {
 	int complete, ended;
 };
 
-/* Trade and quote of a message come one after the other, as the topics were created. Until the cut
+/* The trade of a message comes first, then its quote, as the topics were created. Until the cut
  * is complete, values come in any order. */
 static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
 {

@@ -90,7 +90,7 @@ static void line_copy(struct tb_source *source)
 		if (!deliver_stopped(source))
 			source_end(source);
 		return;
-	case READER_LAPPED: /* not without exempt kinds (Z-I6) */
+	case READER_LAPPED: /* only with exempt kinds (Z-I6) */
 	case READER_STAYS:
 		reader_quality(source, &line);
 		break;

@@ -16,7 +16,7 @@ struct past {
 	bool of_day;      /* since midnight */
 	uint64_t back;    /* --back */
 	bool has_back;
-	uint64_t last;    /* --last; 0: no --last */
+	uint64_t last; /* --last; 0: no --last */
 };
 
 /* Rows of the command's table of options. */

@@ -29,8 +29,8 @@ struct wanted {
 /* Takes a value of --names: "NAME,..." or "@FILE". Returns the exit status; prints the error. */
 int wanted_take(struct wanted *names, const struct command_call *call);
 
-/* Reads all sources again. Only regular files can be. `fresh` gets the names. Returns 0, or -1 after it printed the error;
- * then `fresh` is empty. */
+/* Reads all sources again. Only regular files can be. `fresh` gets the names. Returns 0, or -1
+ * after it printed the error; then `fresh` is empty. */
 int wanted_read(const struct wanted *names, const struct command_call *call,
 		struct wanted_list *fresh);
 

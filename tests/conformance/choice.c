@@ -955,4 +955,10 @@ Test(choice, other_topics_of_a_pattern_are_joined)
 		     notes.text);
 	cr_expect_eq(times("appeared u"), 1, "%s", notes.text);
 	cr_expect_null(tb_subscription_source(subscription, "t"));
+	scene_topic(publisher, "v", 64, 0); /* the topics are looked at again */
+	UNTIL(times("refused v ") == 1);
+	cr_expect_eq(times("refused t "), 1, "%s", notes.text);
+	tb_topic_restart(topic);
+	put("A");
+	UNTIL(times("appeared t") == 1);
 }
