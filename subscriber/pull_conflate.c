@@ -9,7 +9,10 @@
  *       line. A line that was requested for another reason, as after a failed copy, does not
  *       count.
  * J-I4  No record is read from the ring while values are copied. So a copy is older than the
- *       position only if it was made before the writer came to the slot (Z-I2). */
+ *       position only if it was made before the writer came to the slot (Z-I2).
+ * J-I5  A reader that is behind a head that it knows is not armed: the wake would name this head,
+ *       and bring no look. A walk ends at its target, although a line that it READ may have shown
+ *       more. */
 #include "subscriber/pull_conflate.h"
 
 #include "bus/clock.h"
@@ -119,11 +122,11 @@ static void line_request(struct tb_source *source)
 }
 
 /* Whether the topic may have something new. A publisher that was asked to wake this subscriber, and
- * has not, has nothing beyond the last line. That line may lie ahead of the interval's target. */
+ * has not, has nothing. */
 static bool may_be_new(const struct tb_source *source)
 {
 	return source->mapping.view || source->look || !source->armed || source->invalid > 0 ||
-	       source->head >= source->next || pull_conflate_owes(source);
+	       pull_conflate_owes(source);
 }
 
 static void line_step(struct tb_source *source)
@@ -289,7 +292,7 @@ int pull_conflate(struct tb_source *source, int max)
 static bool knows_of_news(const struct tb_source *source)
 {
 	return source->look || source->hint > source->head || source->invalid > 0 ||
-	       source->head >= source->next || conflate_owes(source->mapping.conflate) ||
+	       source->next <= source->head /* J-I5 */ || conflate_owes(source->mapping.conflate) ||
 	       (source->mapping.view && pull_view_head(source) >= source->next);
 }
 
