@@ -8,6 +8,7 @@
 
 #include "bus/clock.h"
 #include "bus/error.h"
+#include "bus/pattern.h"
 #include "bus/progress.h"
 #include "bus/region.h"
 #include "bus/words.h"
@@ -40,11 +41,15 @@
 static void refuse(struct tb_source *source, int code)
 {
 	struct tb_subscription *subscription = source->subscription;
+	const uint32_t id = source->mapping.shape.topic_id;
+	bool differs;
 
 	if (collect_interrupt(source))
 		return;
+	differs = deliver_refusal_differs(subscription, id, tb_error());
 	deliver_outcome(subscription, code, tb_error());
-	deliver_refused(subscription, source->name, code, tb_error());
+	if (differs && !(subscription->fresh && pattern_is_name(subscription->pattern)))
+		deliver_refused(subscription, source->name, code, tb_error());
 	source_leave(source);
 }
 
@@ -66,12 +71,14 @@ static void start(struct tb_source *source, const struct progress *progress)
 {
 	const int result = choice_scan_required(source, progress->instruments);
 
-	if (result < 0)
+	if (result < 0) {
 		refuse(source, ENOENT);
-	else if (result == 1)
+	} else if (result == 1) {
+		source->subscription->refusal_hash[source->mapping.shape.topic_id] = 0;
 		reader_start(source, progress);
-	else
+	} else {
 		source->fetched_ns = 0; /* the next step needs no pause */
+	}
 }
 
 static void progress_fetched(struct tb_source *source)

@@ -43,7 +43,7 @@ static int required_check(const struct tb_subscription *subscription, const char
 
 	for (const struct tb_source *s = subscription->sources; s && result < 0; s = s->next_source)
 		result = tb_source_instrument(s, name);
-	return result < 0 ? error_prefix(result, "tb_names_add: ") : 0;
+	return result < 0 ? result : 0;
 }
 
 TB_API int tb_names_add(struct tb_subscription *subscription, const char *const *names,
@@ -60,7 +60,7 @@ TB_API int tb_names_add(struct tb_subscription *subscription, const char *const 
 	result = name_list_add(subscription->list, names, count);
 	if (result > 0)
 		list_changed(subscription);
-	return result < 0 ? error_prefix(result, "tb_names_add: ") : result;
+	return result;
 }
 
 TB_API int tb_names_remove(struct tb_subscription *subscription, const char *const *names,

@@ -161,7 +161,7 @@ int choice_scan_required(struct tb_source *source, uint32_t instruments)
 		return 1;
 	return error_set(ENOENT,
 			 "topic %s: found no instrument %s among its %u, expected all names of the "
-			 "list, for TB_NAMES_REQUIRED",
+			 "list, since all are required",
 			 source->name, words, choice->end);
 }
 

@@ -23,7 +23,8 @@
  *       it, or a jump skipped it. It is delivered as an image record.
  * Z-I6  The values of a jump are copied after its line was loaded. So each value up to the target
  *       is in its slot, or was replaced by a newer value. The position moves when all are copied.
- *       A jump needs nothing of the ring, so laps do not matter meanwhile.
+ *       A jump needs nothing of the ring, so laps do not matter meanwhile. So if no kind is
+ *       exempt, a lap loses nothing: a walk that is lapped becomes a jump to its target.
  * Z-I7  A gap may hide values of any instrument. So the next pass copies all slots that a line
  *       has counted.
  * Z-I8  A stored clear is delivered only if a record of its instrument was.
@@ -330,6 +331,18 @@ uint64_t conflate_delivered_in(const struct conflate *conflate, uint64_t first, 
 void conflate_lapped(struct conflate *conflate)
 {
 	conflate->all = true;
+}
+
+bool conflate_overtaken(struct conflate *conflate)
+{
+	if (!conflate_is_active(conflate) || conflate->exempts)
+		return false;
+	if (conflate->phase == CONFLATE_WALK) { /* Z-I6 */
+		conflate->jumps = true;
+		conflate->all = true;
+		conflate_pass_begins(conflate);
+	}
+	return true;
 }
 
 uint64_t conflate_give_up(struct conflate *conflate, uint64_t *first, uint64_t *last)

@@ -103,6 +103,9 @@ bool conflate_pass_ends(struct conflate *);
 uint64_t conflate_delivered_in(const struct conflate *, uint64_t first, uint64_t last);
 /* Values may be lost in a gap. */
 void conflate_lapped(struct conflate *);
+/* The next record of the ring was overwritten. True: that loses nothing, because the position jumps
+ * over it, in this interval or the next. */
+bool conflate_overtaken(struct conflate *);
 /* Values that are due cannot be read any more. Returns how many were held, and their range. */
 uint64_t conflate_give_up(struct conflate *, uint64_t *first, uint64_t *last);
 /* READs were lost with the connection. */

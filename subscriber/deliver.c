@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bus/counters.h"
+#include "bus/hash.h"
 #include "bus/quality.h"
 #include "subscriber/choice.h"
 #include "subscriber/collect.h"
@@ -312,6 +313,16 @@ void deliver_refused(struct tb_subscription *subscription, const char *topic, in
 	};
 
 	event_deliver(subscription, &event);
+}
+
+bool deliver_refusal_differs(struct tb_subscription *subscription, uint32_t topic_id,
+			     const char *text)
+{
+	uint64_t *hash = &subscription->refusal_hash[topic_id];
+	const uint64_t before = *hash;
+
+	*hash = XXH3_64bits(text, strlen(text));
+	return *hash != before;
 }
 
 /* The last refusal stands. ENOSPC is kept, since it ends the call. */

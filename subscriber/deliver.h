@@ -57,6 +57,8 @@ void deliver_stale_reason(struct tb_source *, int code, const char *text);
 void deliver_quality(struct tb_source *, uint32_t state);
 void deliver_restart(struct tb_source *, uint64_t old_epoch, uint64_t delivered, uint64_t head);
 void deliver_refused(struct tb_subscription *, const char *topic, int code, const char *text);
+/* Keeps why a topic is refused. False: it was refused for this reason before. */
+bool deliver_refusal_differs(struct tb_subscription *, uint32_t topic_id, const char *text);
 /* Sets what tb_subscribe() returns for a refusal; code 0 clears it. */
 void deliver_outcome(struct tb_subscription *, int code, const char *text);
 

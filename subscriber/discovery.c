@@ -23,7 +23,6 @@
 
 #include "bus/bounds.h"
 #include "bus/error.h"
-#include "bus/hash.h"
 #include "bus/pattern.h"
 #include "subscriber/advance.h"
 #include "subscriber/connection.h"
@@ -165,11 +164,9 @@ static const struct control_topic *asked_for(const struct discovery *discovery,
 static bool is_news(const struct discovery *discovery, uint32_t topic_id, int code,
 		    const char *text)
 {
-	uint64_t *hash = &discovery->subscription->refusal_hash[topic_id];
-	const uint64_t before = *hash;
+	const bool differs = deliver_refusal_differs(discovery->subscription, topic_id, text);
 
-	*hash = XXH3_64bits(text, strlen(text));
-	return *hash != before || (discovery->changed && !is_shortage(code));
+	return differs || (discovery->changed && !is_shortage(code));
 }
 
 /* topic: NULL if the catalogue is refused. */
@@ -202,8 +199,10 @@ static bool topic_fits(struct tb_subscriber *subscriber, const struct control_to
 {
 	const struct tb_schema *wanted = subscriber->discovery.subscription->options.schema;
 
-	if (merge_state_fits(subscriber->discovery.subscription, topic) < 0) {
-		refused(subscriber, topic, EINVAL, tb_error());
+	const int fits = merge_state_fits(subscriber->discovery.subscription, topic);
+
+	if (fits < 0) {
+		refused(subscriber, topic, -fits, tb_error());
 		return false;
 	}
 	if (!wanted || tb_schema_compatible(schema, wanted) == 0)
@@ -410,8 +409,8 @@ static void grant_answered(struct tb_subscriber *subscriber, const struct discov
 	if (result < 0) {
 		refused(subscriber, topic, -result, tb_error());
 		source_decline(subscriber, topic->shape.topic_id, topic->shape.epoch);
-	} else {
-		subscription->refusal_hash[topic->shape.topic_id] = 0;
+	} else if (!(subscription->options.flags & TB_NAMES_REQUIRED)) {
+		subscription->refusal_hash[topic->shape.topic_id] = 0; /* else the start says it */
 	}
 }
 

@@ -31,6 +31,8 @@ static int check(const struct tb_subscription_options *options)
 					 "expected a pattern",
 					 i);
 		result = pattern_check(options->exempt_topics[i]);
+		if (result < 0)
+			return error_prefix(result, "exempt topic %zu: ", i + 1);
 	}
 	return result;
 }

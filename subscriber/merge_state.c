@@ -62,9 +62,9 @@ int merge_state_fits(struct tb_subscription *subscription, const struct control_
 	if (!merge)
 		return 0;
 	if (topic->shape.group == 0)
-		return error_set(EINVAL,
+		return error_set(EOPNOTSUPP,
 				 "topic %s: found no group, expected a topic of a group, for a "
-				 "merge (TB_MERGE)",
+				 "merge",
 				 topic->name);
 	if (new_bus || (merge->free && merge->group != topic->shape.group)) {
 		group_take(subscription, topic);
@@ -74,7 +74,7 @@ int merge_state_fits(struct tb_subscription *subscription, const struct control_
 	if (merge->group != topic->shape.group) /* MG3 */
 		return error_set(EINVAL,
 				 "topic %s: found group %u, expected group %u of topic %s: a merge "
-				 "(TB_MERGE) has topics of one group",
+				 "has topics of one group",
 				 topic->name, topic->shape.group, merge->group, merge->group_of);
 	return 0;
 }

@@ -83,8 +83,8 @@ TB_API int tb_find_time(const struct tb_source *source, uint64_t time_ns, uint64
 		return result;
 	if (!(source->mapping.shape.flags & REGION_FLAG_TIME_RISES))
 		return error_set(EOPNOTSUPP,
-				 "tb_find_time: the times of topic %s need not rise, because it "
-				 "belongs to no group",
+				 "topic %s: its times need not rise, because it belongs to no "
+				 "group, so no time finds a record",
 				 source->name);
 	result = records_line(ask_own(source), &line);
 	if (result < 0)
@@ -266,7 +266,8 @@ static int back_check(const struct tb_source *source, uint32_t count, tb_past_ha
 	if (result < 0)
 		return result;
 	if (!handler)
-		return error_set(EINVAL, "tb_read_back: found no handler");
+		return error_set(EINVAL,
+				 "tb_read_back: found no handler, expected a handler of records");
 	if (count == 0)
 		return error_set(EINVAL, "tb_read_back: found count 0, expected 1 or more");
 	return 0;

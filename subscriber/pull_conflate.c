@@ -9,7 +9,10 @@
  *       line. A line that was requested for another reason, as after a failed copy, does not
  *       count.
  * J-I4  No record is read from the ring while values are copied. So a copy is older than the
- *       position only if it was made before the writer came to the slot (Z-I2). */
+ *       position only if it was made before the writer came to the slot (Z-I2).
+ * J-I5  A reader that is behind a head that it knows is not armed: the wake would name this head,
+ *       and bring no look. A walk ends at its target, although a line that it READ may have shown
+ *       more. */
 #include "subscriber/pull_conflate.h"
 
 #include "bus/clock.h"
@@ -85,14 +88,12 @@ static void line_copy(struct tb_source *source)
 	if (!pull_view_line(source, &line))
 		return;
 	switch (reader_look(source, &line)) {
-	case READER_LAPPED:
-		reader_skip(source, &line);
-		break;
 	case READER_ENDED:
 		reader_quality(source, &line);
 		if (!deliver_stopped(source))
 			source_end(source);
 		return;
+	case READER_LAPPED: /* only with exempt kinds (Z-I6) */
 	case READER_STAYS:
 		reader_quality(source, &line);
 		break;
@@ -152,7 +153,8 @@ static int walk(struct tb_source *source, uint64_t last, int max)
 	struct conflate *conflate = source->mapping.conflate;
 	int count = 0, passed = 0;
 
-	while (count < max && passed < WALK_MAX && source->next <= last && runs_on(source)) {
+	while (count < max && passed < WALK_MAX && source->next <= last && runs_on(source) &&
+	       !conflate->jumps) {
 		const uint64_t left = last - source->next + 1;
 		const uint64_t quiet = conflate->quiet;
 		const int room = left < (uint64_t)(max - count) ? (int)left : max - count;
@@ -290,7 +292,7 @@ int pull_conflate(struct tb_source *source, int max)
 static bool knows_of_news(const struct tb_source *source)
 {
 	return source->look || source->hint > source->head || source->invalid > 0 ||
-	       conflate_owes(source->mapping.conflate) ||
+	       source->next <= source->head /* J-I5 */ || conflate_owes(source->mapping.conflate) ||
 	       (source->mapping.view && pull_view_head(source) >= source->next);
 }
 

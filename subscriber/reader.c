@@ -120,9 +120,12 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	reader_head(source, progress->head);
 	if (progress->state == TOPIC_ENDED && conflate)
 		conflate_ended(conflate);
-	/* A held copy comes before the gap. A jump needs nothing of the ring (Z-I6). */
-	if (oldest > source->next && !source->held && !(conflate && conflate->jumps))
-		return READER_LAPPED;
+	/* A held copy comes before the gap. */
+	if (oldest > source->next && !source->held) {
+		if (!conflate_overtaken(conflate))
+			return READER_LAPPED;
+		source->tries = 0; /* its slot was overwritten, not corrupt */
+	}
 	if (progress->state != TOPIC_ENDED || source->next <= progress->head ||
 	    source->state != SOURCE_RUNNING || source->has_successor)
 		return READER_STAYS;

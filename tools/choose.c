@@ -203,6 +203,8 @@ int choose_fill(struct choose *choose, const struct command_call *call,
 		status = conflate_check(choose, call, what);
 	if (status == 0 && choose->merge)
 		status = merge_check(call, what);
+	if (status == 0 && choose->names.source_count > 0 && choose->names.chosen.count == 0)
+		fputs("tickbus cat: --names: found no names, so no records are printed\n", stderr);
 	if (choose->names.source_count > 0) {
 		static const char *const nothing[] = { "" }; /* for a file without names */
 
@@ -230,20 +232,56 @@ bool choose_leaves_out(const struct choose *choose)
 /* -- names that change --------------------------------------------------------------------------
  */
 
-/* Adds before it removes: if names cannot be added, the list is as it was. */
-static int change(struct tb_subscription *subscription, const struct wanted_list *before,
-		  const struct wanted_list *after, const char **words)
+/* Finds the word that the library does not take. It tries each, and removes it again. */
+static const char *word_refused(struct tb_subscription *subscription, const char **words,
+				size_t count)
 {
+	for (size_t i = 0; i < count; i++) {
+		if (tb_names_add(subscription, &words[i], 1) < 0)
+			return words[i];
+		tb_names_remove(subscription, &words[i], 1);
+	}
+	return NULL;
+}
+
+/* Prints the library's reason, and which line of which file has the word. */
+static void refusal_print(const struct choose *choose, const struct command_call *call,
+			  const char *word)
+{
+	char reason[256];
+	size_t line;
+	const char *file;
+
+	snprintf(reason, sizeof(reason), "%s", tb_error());
+	file = word ? wanted_place(&choose->names, call, word, &line) : NULL;
+	if (file)
+		fprintf(stderr, "tickbus cat: --names: %s:%zu: %s; the names stay\n", file, line,
+			reason);
+	else
+		fprintf(stderr, "tickbus cat: --names: %s; the names stay\n", reason);
+}
+
+/* Adds before it removes: if names cannot be added, the list is as it was. */
+static int change(const struct choose *choose, const struct command_call *call,
+		  struct tb_subscription *subscription, const struct wanted_list *after,
+		  const char **words)
+{
+	const struct wanted_list *before = &choose->names.chosen;
 	const size_t added = wanted_missing(after, before, words);
 	int result = added > 0 ? tb_names_add(subscription, words, added) : 0;
 	size_t removed;
 
-	if (result < 0)
+	if (result < 0) {
+		refusal_print(choose, call,
+			      result == -ENOENT ? word_refused(subscription, words, added) : NULL);
 		return result;
+	}
 	removed = wanted_missing(before, after, words);
 	result = removed > 0 ? tb_names_remove(subscription, words, removed) : 0;
-	if (result < 0)
+	if (result < 0) {
+		refusal_print(choose, call, NULL);
 		return result;
+	}
 	fprintf(stderr, "tickbus cat: names: %zu added, %zu removed, now %zu\n", added, removed,
 		after->count);
 	return 0;
@@ -264,10 +302,9 @@ void choose_again(struct choose *choose, const struct command_call *call,
 		wanted_list_free(&fresh);
 		return;
 	}
-	result = change(subscription, &choose->names.chosen, &fresh, words);
+	result = change(choose, call, subscription, &fresh, words);
 	free(words);
 	if (result < 0) {
-		fprintf(stderr, "tickbus cat: --names: %s\n", tb_error());
 		wanted_list_free(&fresh);
 		return;
 	}

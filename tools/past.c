@@ -15,6 +15,8 @@
 #include "tools/stop.h"
 
 #define SECOND_NS   UINT64_C(1000000000)
+#define DATE_FORM   "0000-00-00T00:00:00" /* 0 stands for a digit */
+#define OF_DAY_FORM "00:00:00"
 #define DAY_NS      (24 * 60 * 60 * SECOND_NS)
 #define RECORDS_MAX 16777216 /* the slots of the largest ring */
 
@@ -35,6 +37,13 @@ static bool fraction_take(const char *text, uint64_t *ns)
 			return false;
 	}
 	return *text == '\0' || !strcmp(text, "Z");
+}
+
+static bool is_fraction(const char *text)
+{
+	uint64_t ns;
+
+	return fraction_take(text, &ns);
 }
 
 static bool nanoseconds_take(const char *text, uint64_t *ns)
@@ -62,7 +71,7 @@ static bool date_take(const char *text, uint64_t *ns)
 	uint64_t fraction;
 	time_t second;
 
-	if (!has_form(text, "0000-00-00T00:00:00"))
+	if (!has_form(text, DATE_FORM))
 		return false;
 	end = strptime(text, "%Y-%m-%dT%H:%M:%S", &parsed);
 	again = parsed;
@@ -81,7 +90,7 @@ static bool of_day_take(const char *text, uint64_t *ns)
 	const char *end;
 	uint64_t fraction;
 
-	if (!has_form(text, "00:00:00"))
+	if (!has_form(text, OF_DAY_FORM))
 		return false;
 	end = strptime(text, "%H:%M:%S", &parsed);
 	if (!end || parsed.tm_sec > 59 || !fraction_take(end, &fraction))
@@ -93,13 +102,30 @@ static bool of_day_take(const char *text, uint64_t *ns)
 
 /* -- options ---------------------------------------------------------------------------------- */
 
+/* What a text of a known form may be; NULL: the form is not known. */
+static const char *times_of_form(const char *text)
+{
+	if (*text && !text[strspn(text, "0123456789")])
+		return "at most 18446744073709551615 nanoseconds since 1970";
+	if (has_form(text, DATE_FORM) && is_fraction(text + strlen(DATE_FORM)))
+		return "on a day from 1970-01-01T00:00:00Z to 2554-07-21T23:34:32Z";
+	if (has_form(text, OF_DAY_FORM) && is_fraction(text + strlen(OF_DAY_FORM)))
+		return "from 00:00:00 to 23:59:59.999999999";
+	return NULL;
+}
+
 static int time_take(struct past *past, const struct command_call *call)
 {
+	const char *times = times_of_form(call->value);
+
 	past->at = call->value;
 	past->of_day = of_day_take(call->value, &past->time_ns);
 	if (past->of_day || nanoseconds_take(call->value, &past->time_ns) ||
 	    date_take(call->value, &past->time_ns))
 		return 0;
+	if (times)
+		return command_wrong(call, "--at: found \"%s\", expected a time in UTC, %s",
+				     call->value, times);
 	return command_wrong(call,
 			     "--at: found \"%s\", expected a time in UTC as "
 			     "2026-01-30T09:30:00.0012Z, 09:30:00.0012 of the newest record's day, "
@@ -113,7 +139,8 @@ int past_take(struct past *past, const struct command_call *call, int letter)
 	case 'A':
 		return time_take(past, call);
 	case 'B':
-		return command_number(call, "back", 1, RECORDS_MAX - 1, &past->back);
+		past->has_back = true;
+		return command_number(call, "back", 0, RECORDS_MAX - 1, &past->back);
 	case 'L':
 		return command_number(call, "last", 1, RECORDS_MAX, &past->last);
 	default:
@@ -130,7 +157,7 @@ int past_check(const struct past *past, const struct command_call *call, const c
 {
 	const char *topic = call->operands[1];
 
-	if (past->back > 0 && !past->at)
+	if (past->has_back && !past->at)
 		return command_wrong(call, "found --back without --at, expected both");
 	if (!past_is_asked(past))
 		return 0;
@@ -383,11 +410,14 @@ static void on_event(void *user, const struct tb_event *event)
 		fprintf(stderr, "tickbus cat: topic %s: refused: %s\n", topic->name, event->words);
 }
 
-/* Prints what the library waits for. */
-static void wait_report(const struct past_topic *topic)
+/* Prints what the library waits for. False: it does not wait. */
+static bool wait_report(const struct past_topic *topic)
 {
-	if ((topic->how.flags & TB_WAIT) && *tb_error())
+	const bool waits = (topic->how.flags & TB_WAIT) && *tb_error();
+
+	if (waits)
 		fprintf(stderr, "tickbus cat: waits: %s\n", tb_error());
+	return waits;
 }
 
 static int topic_read(const struct past *past, struct reader *reader,
@@ -404,10 +434,12 @@ static int topic_read(const struct past *past, struct reader *reader,
 		.flags = waits | (topic->strict ? TB_STRICT : TB_VALUES),
 	};
 	struct tb_subscription *subscription;
+	const bool reported = wait_report(topic); /* of the publisher */
 	int result = tb_subscribe(subscriber, topic->name, &what, &subscription);
 
 	if (result == 0) {
-		wait_report(topic);
+		if (!reported)
+			wait_report(topic);
 		result = ready_wait(subscriber, subscription, topic->name, waits, stop_fd,
 				    &reader->source);
 	}

@@ -15,7 +15,8 @@ struct past {
 	uint64_t time_ns; /* since 1970 UTC, or since midnight of a day that is not known yet */
 	bool of_day;      /* since midnight */
 	uint64_t back;    /* --back */
-	uint64_t last;    /* --last; 0: no --last */
+	bool has_back;
+	uint64_t last; /* --last; 0: no --last */
 };
 
 /* Rows of the command's table of options. */

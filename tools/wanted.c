@@ -2,10 +2,13 @@
 #include "tools/wanted.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tickbus/record.h"
 
@@ -76,6 +79,11 @@ static int word_add(struct wanted_list *list, const char *word, size_t length,
 			     "pattern of 1 to %d bytes",
 			     length < SHOWN_MAX ? (int)length : SHOWN_MAX, word, length,
 			     TB_INSTRUMENT_NAME_MAX, PATTERN_MAX);
+	if (list->sought && !list->found && strlen(list->sought) == length &&
+	    memcmp(list->sought, word, length) == 0) {
+		list->found = place->source;
+		list->line = place->line;
+	}
 	if (list->count == list->room) {
 		larger = realloc(list->words, room * sizeof(*larger));
 		if (!larger)
@@ -118,10 +126,33 @@ static int list_add(struct wanted_list *list, const char *text, const struct pla
 	return status;
 }
 
-/* Returns the file's bytes and their number, or NULL with errno. EFBIG: more than FILE_MAX. */
-static char *file_load(const char *path, size_t *length)
+/* Opens a file. A pipe has no names a second time, and opening it may block: ESPIPE. */
+static FILE *file_open(const char *path, bool again)
 {
-	FILE *file = fopen(path, "re");
+	struct stat status;
+	FILE *file;
+	int fd;
+
+	if (!again)
+		return fopen(path, "re");
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &status) == 0 && !S_ISREG(status.st_mode)) {
+		close(fd);
+		errno = ESPIPE;
+		return NULL;
+	}
+	file = fdopen(fd, "r");
+	if (!file)
+		close(fd);
+	return file;
+}
+
+/* Returns the file's bytes and their number, or NULL with errno. EFBIG: more than FILE_MAX. */
+static char *file_load(const char *path, bool again, size_t *length)
+{
+	FILE *file = file_open(path, again);
 	char *bytes = file ? malloc(FILE_MAX + 1) : NULL;
 	int error = errno;
 
@@ -145,13 +176,15 @@ static int file_add(struct wanted_list *list, const char *path, const struct com
 {
 	struct place place = { .call = call, .source = path };
 	size_t length = 0;
-	char *bytes = file_load(path, &length);
+	char *bytes = file_load(path, list->again, &length);
 	int status = 0;
 
 	if (!bytes) {
 		fprintf(stderr, "tickbus %s: --names: %s: %s\n", call->command->name, path,
-			errno == EFBIG ? "found more than 16 MiB, expected a name on each line"
-				       : strerror(errno));
+			errno == EFBIG    ? "found more than 16 MiB, expected a name on each line"
+			: errno == ESPIPE ? "found a pipe or device, expected a regular file to "
+					    "read again; the names stay"
+					  : strerror(errno));
 		return COMMAND_FAILED;
 	}
 	for (size_t at = 0; status == 0 && at < length;) {
@@ -219,16 +252,36 @@ int wanted_take(struct wanted *names, const struct command_call *call)
 	return source_add(&names->chosen, call->value, call);
 }
 
-int wanted_read(const struct wanted *names, const struct command_call *call,
-		struct wanted_list *fresh)
+static int sources_read(const struct wanted *names, const struct command_call *call,
+			struct wanted_list *list)
 {
-	*fresh = (struct wanted_list){ 0 };
 	for (size_t i = 0; i < names->source_count; i++)
-		if (source_add(fresh, names->sources[i], call) != 0) {
-			wanted_list_free(fresh);
+		if (source_add(list, names->sources[i], call) != 0) {
+			wanted_list_free(list);
 			return -1;
 		}
 	return 0;
+}
+
+int wanted_read(const struct wanted *names, const struct command_call *call,
+		struct wanted_list *fresh)
+{
+	*fresh = (struct wanted_list){ .again = true };
+	return sources_read(names, call, fresh);
+}
+
+const char *wanted_place(const struct wanted *names, const struct command_call *call,
+			 const char *word, size_t *line)
+{
+	struct wanted_list list = { .again = true, .sought = word };
+	const char *found = NULL;
+
+	if (sources_read(names, call, &list) == 0) {
+		found = list.found;
+		*line = list.line;
+	}
+	wanted_list_free(&list);
+	return found;
 }
 
 size_t wanted_missing(const struct wanted_list *list, const struct wanted_list *other,

@@ -13,6 +13,10 @@
 struct wanted_list {
 	char **words;
 	size_t count, room;
+	bool again;         /* its files were read before */
+	const char *sought; /* a word; NULL: no word is sought */
+	const char *found;  /* the file that has it, or NULL */
+	size_t line;        /* of the file */
 };
 
 struct wanted {
@@ -25,10 +29,14 @@ struct wanted {
 /* Takes a value of --names: "NAME,..." or "@FILE". Returns the exit status; prints the error. */
 int wanted_take(struct wanted *names, const struct command_call *call);
 
-/* Reads all sources again. `fresh` gets the names. Returns 0, or -1 after it printed the error;
- * then `fresh` is empty. */
+/* Reads all sources again. Only regular files can be. `fresh` gets the names. Returns 0, or -1
+ * after it printed the error; then `fresh` is empty. */
 int wanted_read(const struct wanted *names, const struct command_call *call,
 		struct wanted_list *fresh);
+
+/* The first file that has the word, and its line. NULL: no file has it any more. */
+const char *wanted_place(const struct wanted *names, const struct command_call *call,
+			 const char *word, size_t *line);
 
 /* Fills `only` with the words of `list` that `other` lacks. `only` has room for all words of
  * `list`. Returns their number. */

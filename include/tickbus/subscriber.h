@@ -85,8 +85,9 @@ struct tb_subscriber_options {
 
 /* A flag of a subscription: a merge. All its topics belong to one group (tb_group_create), and
  * their records are delivered together, in the order of (time_ns, topic, sequence). A topic that is
- * ahead is not read further meanwhile; nothing is buffered. Topics of another group, or of no
- * group, are refused: EINVAL. With TB_FROM_IMAGE the subscription begins with one cut through all
+ * ahead is not read further meanwhile; nothing is buffered. The first topic that is joined
+ * decides the group. Topics of another group are refused, EINVAL, and topics of no group,
+ * EOPNOTSUPP. With TB_FROM_IMAGE the subscription begins with one cut through all
  * its topics: see TB_EVENT_COMPLETE. Not with on_batch, TB_STRICT, TB_VALUES, TB_WATCH,
  * TB_GAP_IMAGE or conflation. */
 #define TB_MERGE 0x10u
@@ -172,7 +173,8 @@ enum tb_event_kind {
 			    * torn; it comes once it is whole */
 	TB_EVENT_NO_INSTRUMENT, /* no instrument of the topic has the chosen name, or matches the
 				 * chosen pattern, `words`. Comes once for each topic, epoch and
-				 * name. If it appears later it is chosen without an event */
+				 * name, and again if the name was removed and added. If it appears
+				 * later it is chosen without an event */
 	TB_EVENT_LEFT, /* a merge goes on without this topic: words and code say why. ETIMEDOUT: it
 			* did not come back within the stale bound. Else its next epoch was
 			* refused with this code. What its old memory held was delivered first,
@@ -309,7 +311,8 @@ struct tb_subscription_options {
 	/* Conflation: at most one record of each instrument in each interval of this many
 	 * microseconds, its newest; at most 60,000,000, or TB_CONFLATE_POLL. 0: no conflation.
 	 * Intervals begin at the join. The records come at the end of the interval, in the order of
-	 * instruments. The topics need last values. Records that are left out count as skipped.
+	 * instruments. The topics need last values. Records that are left out count as skipped,
+	 * also if the ring has overwritten them; with exempt kinds that is a gap.
 	 * Records of kind cancel, status and of the kinds 8 to 127 are left out too, unless exempt.
 	 * After a gap all values are read: a record that the gap lost comes with TB_FLAG_IMAGE. A
 	 * record may come before the position has reached it; it counts as delivered when the

@@ -90,6 +90,24 @@ class Choose(Bench):
         self.assertEqual((result.returncode, result.stdout), (3, ""), result.stderr)
         self.assertIn("NONE", result.stderr)
 
+    def test_required_name_is_refused_once_also_with_a_pattern(self):
+        self.live("name A")
+        result = self.run_tool("cat", "shm:b", "t.live", "--names=NONE", "--names-required")
+        self.assertEqual(result.stderr.count("found no instrument NONE"), 1, result.stderr)
+        process = self.begin("cat", "shm:b", "t.*", "--names=A", "--names-required")
+        lines = [process.stderr.readline() for _ in range(5)]
+        self.assertEqual(sum(" refused topic=" in line for line in lines), 4, lines)
+        self.assertEqual(sum(" appeared topic=t.live " in line for line in lines), 1, lines)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+        self.assertNotIn("refused", err)
+
+    def test_list_without_names_is_reported(self):
+        self.live("name A", "end")
+        path = self.file("# AAPL\n")
+        _, events = self.read("--from=oldest", "--names=@" + path)
+        self.assertIn("--names: found no names, so no records are printed", events)
+
     def test_wrong_file_of_names_is_reported_with_its_line(self):
         for text, message in (("A\n" + "N" * 25 + "\n", ':2: found "NNNNNNNNNNNNNNNNNNNNNNNNN" of 25 bytes'),
                               ("\n\n" + "*" * 128, ":3: found "), (b"A\nB\x00C\n", ":2: found a byte that is not"),
@@ -140,6 +158,30 @@ class Choose(Bench):
         out, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual((process.returncode, out), (0, ""))
         self.expect_sum([line.replace("tickbus cat: ", "") for line in err.splitlines()], 20)
+
+    def test_hangup_leaves_the_names_of_a_pipe(self):
+        bus = self.live("known A", "known B")
+        pipe = os.path.join(self.folder, "pipe")
+        os.mkfifo(pipe)
+        process = self.begin("cat", "shm:b", "t.live", "--names=@" + pipe)
+        with open(pipe, "w") as file:
+            file.write("B\n")
+        self.assertIn("appeared", process.stderr.readline())
+        self.hang_up(process, f"tickbus cat: --names: {pipe}: found a pipe or device, expected a regular file")
+        bus.ask("name A")
+        bus.ask("name B")
+        self.assertEqual(process.stdout.readline().split()[2], "B")
+
+    def test_hangup_reports_the_line_of_a_required_name(self):
+        bus = self.live("known A", "known B")
+        path = self.file("A\n")
+        process = self.begin("cat", "shm:b", "t.live", "--names=@" + path, "--names-required")
+        self.assertIn("appeared", process.stderr.readline())
+        self.file("# two\nB\nNONE\n")
+        self.hang_up(process, f"tickbus cat: --names: {path}:3: ")
+        bus.ask("name B")
+        bus.ask("name A")
+        self.assertEqual(process.stdout.readline().split()[2], "A")
 
     def test_interrupt_beside_a_hangup_ends_the_command(self):
         self.live("known A")
@@ -226,6 +268,30 @@ class Choose(Bench):
         rows, counts = self.newest("--conflate=20ms", "--exempt-topic=t.l*")
         self.assertEqual([row[0] for row in rows], list(range(1, 61)))
         self.assertEqual(counts["skipped"], 0)
+
+    def test_wrong_pattern_of_exempt_topics_is_named(self):
+        self.live()
+        result = self.run_tool("cat", "shm:b", "t.live", "--conflate=1s", "--exempt-topic=t.*", "--exempt-topic=A..b")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn('exempt topic 2: topic pattern: found "A..b"', result.stderr)
+
+    def test_lap_inside_an_interval_is_no_loss(self):
+        bus = self.live()
+        process = self.begin("cat", "shm:b", "t.live", "--conflate=60s", "--until-end")
+        self.assertIn("appeared", process.stderr.readline())
+        bus.ask("mix 1000")  # the ring has 64 slots
+        bus.ask("end")       # and with it the interval
+        out, err = process.communicate(timeout=PATIENCE_S)
+        events = [line.replace("tickbus cat: ", "") for line in err.splitlines()]
+        self.assertFalse(any(line.startswith("gap") for line in events), err)
+        counts = self.expect_sum(events, 1000)
+        self.assertEqual((counts["lost_overrun"], counts["records"]), (0, len(out.splitlines())))
+
+    def test_merge_of_a_topic_without_a_group_is_refused_with_3(self):
+        self.live()
+        result = self.run_tool("cat", "shm:b", "t.live", "--merge")
+        self.assertEqual((result.returncode, result.stdout), (3, ""))
+        self.assertIn("topic t.live: found no group, expected a topic of a group", result.stderr)
 
     def test_conflation_as_fast_as_it_polls(self):
         rows, counts = self.newest("--conflate=poll", "--names=M1,M3")

@@ -196,6 +196,7 @@ class Demo(unittest.TestCase):
                  (["--names", "A,,B"], '--names: found "A,,B", expected names'),
                  (["--conflate", "250"], '--conflate: found "250", expected a number with us, ms or s'),
                  (["--conflate", "61s"], '--conflate: found "61s", expected'), (["--names"], "--names: the value is missing"),
+                 (["--names", ""], '--names: found "", expected a value'),
                  (["--seconds", "0"], 'found "0", expected a whole number from 1'),
                  (["--seconds", "30000"], '--seconds: found "30000", expected at most 23400'),
                  (["/nowhere"], no_file), ([self.folder], no_file), (["/dev/null"], no_file),

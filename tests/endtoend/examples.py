@@ -80,6 +80,21 @@ class Examples(pubd.Bench):
         self.ends(late, 1)
         self.assertIn("no publisher listens", late.err.read_text())
 
+    def test_group_is_merged_from_one_cut_on(self):
+        publisher = subprocess.Popen([EXAMPLES / "group_publisher", "b"], stdin=subprocess.PIPE, text=True,
+                                     stdout=subprocess.PIPE, env=self.env)
+        self.addCleanup(publisher.kill)
+        self.assertEqual(publisher.stdout.readline(), "published; press Enter to publish more\n")
+        reader = self.begin(EXAMPLES / "group_subscriber", "shm:b")
+        self.until(lambda: "cut: " in reader.out.read_text(), "the cut", reader)
+        publisher.stdin.write("\n")
+        publisher.stdin.flush()
+        self.assertEqual(self.ends(reader, 0).splitlines(), [
+            "cut: trade 5 leaves 950", "trade 6 leaves 940", "trade 7 leaves 930", "trade 8 leaves 920"])
+        self.assertEqual(reader.err.read_text(), "")
+        publisher.communicate("\n", timeout=pubd.PATIENCE_S)
+        self.assertEqual(publisher.returncode, 0)
+
     def view(self):
         return [EXAMPLES / "market_view", "shm:b", "--quotes", "nasdaq.quote", "--trades",
                 "nasdaq.trade"]

@@ -84,6 +84,8 @@ def build(stage, work, env, name, *options):
     lines = meet(examples, env, ["./minimal_publisher", name], ["./minimal_subscriber", "shm:" + name],
                  10)
     expect("the last of ten quotes", lines[-1] == "ACME 10 109 x 100.0900  100.1200 x 200")
+    expect("both programs of the group", all(os.access(examples / f"group_{side}", os.X_OK)
+                                             for side in ("publisher", "subscriber")))
     lines = meet(examples, env, ["./own_schema_publisher", "own_schema.yaml", name],
                  [env["TICKBUS"], "cat", "shm:" + name, "demo.basket", "--from=oldest", "--count=5",
                   "--format=json"], 6)

@@ -277,7 +277,7 @@ static bool all_overrun(const struct model *m, uint64_t last)
 	return last + m->epoch->slots <= m->epoch->reserved;
 }
 
-/* Y3 */
+/* Y3. A conflation without exempt kinds needs nothing of the ring behind its start. */
 static bool has_cause(const struct model *m, const struct tb_event *event)
 {
 	bool right = false;
@@ -290,7 +290,8 @@ static bool has_cause(const struct model *m, const struct tb_event *event)
 		right = all_corrupt(m, event->first, event->last);
 		break;
 	case TB_CAUSE_OVERRUN:
-		right = all_overrun(m, event->last);
+		right = all_overrun(m, event->last) &&
+			(m->conflates_ns == 0 || event->first == m->started);
 		break;
 	case TB_CAUSE_BEFORE_JOIN:
 		right = all_overrun(m, event->last) && m->first_gap && event->first == m->started &&

@@ -222,7 +222,8 @@ static bool ring_read(void)
 	if (n > writer.ring)
 		return false;
 	if (n < oldest()) {
-		gap(oldest() - 1);
+		if (!conflate_overtaken(reader.conflate))
+			gap(oldest() - 1);
 		return true;
 	}
 	reader.position = n;
@@ -323,8 +324,6 @@ static void pass_step(void)
 static void line_step(void)
 {
 	conflate_counts(reader.conflate, INSTRUMENTS);
-	if (oldest() > reader.position + 1 && writer.head > reader.position)
-		gap(oldest() - 1);
 	conflate_line(reader.conflate, writer.head, INSTRUMENTS, reader.position);
 	reader.ends_at = reader.conflate->target;
 }
@@ -481,8 +480,8 @@ Test(conflate, drawn_histories_deliver_the_newest_with_exact_accounts, .timeout 
 		total_add();
 		history_end();
 	}
-	for (unsigned int i = 0; i < 6; i++)
-		cr_expect_gt(total[i], DRAWN / 20, "found %u %s", total[i], what[i]);
+	for (unsigned int i = 0; i < 6; i++) /* only exempt kinds have gaps, and their images */
+		cr_expect_gt(total[i], DRAWN / 100, "found %u %s", total[i], what[i]);
 }
 
 Test(conflate, all_small_histories_deliver_the_newest_with_exact_accounts, .timeout = 120)

@@ -128,6 +128,33 @@ Test(wanted, more_names_than_the_library_takes_are_refused)
 	free(text);
 }
 
+/* Nor is a pipe, which may block. */
+Test(wanted, device_is_not_read_again)
+{
+	struct wanted_list fresh;
+
+	cr_assert_eq(take("@/dev/null"), 0);
+	cr_assert_eq(take("X"), 0);
+	cr_assert_eq(wanted_read(&wanted, &call, &fresh), -1);
+	cr_assert_eq(fresh.count, 0);
+	expect_words(&wanted.chosen, "X|");
+}
+
+Test(wanted, place_of_a_name_is_its_first_line_in_a_file)
+{
+	size_t line = 0;
+
+	write_file("# A\nA\nB\n\nB\n", 11);
+	cr_assert_eq(take("C"), 0);
+	cr_assert_eq(take(source), 0);
+	cr_assert_str_eq(wanted_place(&wanted, &call, "B", &line), path);
+	cr_assert_eq(line, 3);
+	cr_assert_str_eq(wanted_place(&wanted, &call, "A", &line), path);
+	cr_assert_eq(line, 2);
+	cr_assert_null(wanted_place(&wanted, &call, "C", &line), "it is not in a file");
+	cr_assert_null(wanted_place(&wanted, &call, "D", &line));
+}
+
 Test(wanted, again_read_gives_what_was_added_and_removed)
 {
 	struct wanted_list fresh;
