@@ -86,7 +86,7 @@ void model_choose(struct model *m, const char *text)
 	for (uint32_t i = 0; m->epoch && i < m->epoch->instruments; i++)
 		if (m->watches && !(now & bit_of(m, i)))
 			m->dirty[i] = true; /* may come again if it is chosen again */
-		else if (now & ~m->chosen & bit_of(m, i))
+		else if (now & m->unchosen & bit_of(m, i))
 			m->dirty[i] = true; /* its row was not kept up to date */
 	m->chosen |= now;
 	m->unchosen |= ~now;
