@@ -243,20 +243,22 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 	const bool other_epoch = options->from == TB_FROM_SEQUENCE && options->epoch &&
 				 options->epoch != source->mapping.shape.epoch;
+	const bool back = source->left && source->next != 0;
 
 	source->state = SOURCE_RUNNING;
 	reader_note(source, progress);
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
 	merge_state_line(source, progress);
-	source->next = source->started = source->left && source->next != 0
-						 ? start_again(source, progress->head)
-						 : start_of(source, progress->head, other_epoch);
+	source->next = source->started = back ? start_again(source, progress->head)
+					      : start_of(source, progress->head, other_epoch);
 	source->left = source->leaving = source->final = false;
 	source->away_ms = 0;
 	source->ahead = source->next > progress->head + 1; /* Q4 */
 	deliver_detour(source);
 	deliver_event(source, TB_EVENT_APPEARED);
+	if (back && source->mapping.image)
+		image_forget(source->mapping.image);
 	if (options->from == TB_FROM_IMAGE && !deliver_stopped(source))
 		deliver_image(source, progress->head);
 	if (other_epoch)

@@ -82,6 +82,7 @@ static void come_back(struct model *m, const struct tb_event *event)
 	m->joined_ns = event->time_ns;
 	m->due = m->from == TB_FROM_IMAGE;
 	memset(m->seen, 0, sizeof(m->seen));
+	memset(m->any, true, sizeof(m->any)); /* each stored clear comes */
 }
 
 static void on_appeared(struct model *m, const struct tb_event *event)
