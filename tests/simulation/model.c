@@ -243,7 +243,7 @@ void model_record(struct model *m, const struct tb_source *source, const struct 
 	counts[COUNT_RECORDS]++;
 	m->next++;
 	m->first_gap = false;
-	if (m->picks)
+	if (m->picks && !m->batches) /* the rest of a batch was read with an earlier list */
 		picks_fix(m);
 	table_take(m, sequence);
 }
