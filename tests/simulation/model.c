@@ -363,12 +363,19 @@ static bool is_given_up(const struct model *m, const struct tb_event *event)
 	       may_give_up(m, event, event->last);
 }
 
+/* Whether the gap has lost its records but for those that came ahead of the position. */
+static bool loses_all(const struct model *m, const struct tb_event *event)
+{
+	return event->lost + values_in(m, event->first, event->last) ==
+	       event->last - event->first + 1;
+}
+
 void model_gap(struct model *m, const struct tb_event *event)
 {
 	model_say(m, "gap %" PRIu64 " to %" PRIu64 ", cause %d, %" PRIu64 " skipped", event->first,
 		  event->last, (int)event->cause, event->skipped);
-	if (is_given_up(m, event) &&
-	    (event->delivered > event->last || event->first < m->next || !has_cause(m, event))) {
+	if (is_given_up(m, event) && (event->delivered > event->last || event->first < m->next ||
+				      !has_cause(m, event) || !loses_all(m, event))) {
 		counts[COUNT_GIVEN_UP]++;
 		m->lost[event->cause] += event->lost;
 		return;
@@ -379,7 +386,7 @@ void model_gap(struct model *m, const struct tb_event *event)
 		return;
 	}
 	cause_check(m, event);
-	if (event->lost + values_in(m, event->first, event->last) != event->last - event->first + 1)
+	if (!loses_all(m, event))
 		model_complain(m, "a gap from %" PRIu64 " to %" PRIu64 " has lost %" PRIu64,
 			       event->first, event->last, event->lost);
 	skip_check(m, event);
