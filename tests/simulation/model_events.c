@@ -29,7 +29,7 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	m->stale = m->ended = false;
 	m->floor = first;
 	memset(m->came_ns, 0, sizeof(m->came_ns));
-	m->left = m->joins = m->restarted = false;
+	m->left = m->joins = m->restarted = m->back = false;
 	m->joined_ns = joined_ns;
 	m->missing_count = 0;
 	m->quality = TB_QUALITY_GOOD;
@@ -82,7 +82,7 @@ static void come_back(struct model *m, const struct tb_event *event)
 	m->joined_ns = event->time_ns;
 	m->due = m->from == TB_FROM_IMAGE;
 	memset(m->seen, 0, sizeof(m->seen));
-	memset(m->any, true, sizeof(m->any)); /* each stored clear comes */
+	m->back = true;
 }
 
 static void on_appeared(struct model *m, const struct tb_event *event)

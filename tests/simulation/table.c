@@ -84,7 +84,7 @@ void table_image_record(struct model *m, const struct tb_record *record)
 	else if (!model_chooses(m, record->instrument))
 		model_complain(m, "image record %" PRIu64 " of %s, which is not chosen", sequence,
 			       record->name);
-	else if (record->kind == TB_KIND_CLEAR && !m->any[record->instrument] &&
+	else if (record->kind == TB_KIND_CLEAR && !m->any[record->instrument] && !m->back &&
 		 !is_collected(m, record->instrument))
 		model_complain(m,
 			       "image record %" PRIu64 " clears a value that was never delivered",
