@@ -11,8 +11,8 @@
  * MG6  After each record, and before a record of another topic, the next record of the same topic
  *      is looked at. So a gap is reported before its next record, and before any later record of
  *      another topic.
- * MG7  A restarted topic switches to its next epoch when the old epoch was merged to its head. Its
- *      old W holds T until a line of the next epoch is read.
+ * MG7  A restarted topic switches to its next epoch when the old epoch was merged to its head. It
+ *      holds T until a line of the next epoch is read.
  * MG8  With a new publisher all old rings are merged to their heads, whatever their W. Then the
  *      merge begins again with T = 0.
  * MG9  An image is complete at a time t between two stamps. Everything up to t was delivered, and
@@ -240,8 +240,8 @@ static bool may_begin(const struct tb_subscription *subscription)
 		if (s->state >= SOURCE_ENDED || s->left)
 			continue;
 		if (s->state != SOURCE_RUNNING || s->orphan ||
-		    (s->has_successor && topic_is_drained(s)))
-			return false; /* it is joined soon */
+		    (s->has_successor && (topic_is_drained(s) || (!s->held && s->next > s->head))))
+			return false; /* it is joined soon, or its last line is read first */
 		any = true;
 	}
 	return any;
