@@ -15,6 +15,7 @@
 #include "subscriber/state.h"
 #include "tests/conformance/merge_scene.h"
 #include "tests/support/bytewise.h"
+#include "tests/support/clock.h"
 #include "tests/support/deadline.h"
 #include "tests/support/multicast_fabric.h"
 #include "tests/support/random.h"
@@ -429,6 +430,58 @@ Test(merge_ends, topic_that_the_new_publisher_lacks_is_left_out)
 	cr_expect(scene.topics[CANCEL].left);
 	merge_scene_settle(&scene);
 	cr_expect_eq(scene.records, 5, "%s", scene.text);
+}
+
+/* The open message of the dead publisher is not finished any more. */
+Test(merge_ends, rings_that_the_new_publisher_lacks_are_read_to_their_heads)
+{
+	if (strcmp(SCHEME, "shm") != 0)
+		cr_skip_test("memory that only READs reach is lost with its publisher");
+	hurry();
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	message(3);
+	for (int i = 0; i < 9; i++) /* a full step: the head counts records of an open message */
+		put(QUOTE);
+	publisher_change(0);
+	cr_expect(merge_scene_until(&scene, &scene.lefts, 3), "%s", scene.text);
+	cr_expect(strstr(scene.text, " q1 t1 c1 q2 q3 q4 q5 q6 q7 q8 left"), "%s", scene.text);
+}
+
+/* Old lines are looked at once more after the last record of their rings. */
+Test(merge_ends, new_publisher_with_an_earlier_clock_waits_for_its_flush)
+{
+	const uint64_t noon = UINT64_C(20000) * 86400 * 1000000000;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+	const struct merge *merge;
+	bool looked = false;
+
+	clock_real_set(noon);
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	merge = scene.subscription->merge;
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	clock_real_set(noon - UINT64_C(3600) * 1000000000);
+	publisher_change(3);
+	scene.last_ns = 0;
+	message(3);
+	for (int i = 0; i < 9; i++) /* a full step: the head counts records of an open message */
+		put(QUOTE);
+	while (scene.restarts < 3 && scene_now_ms() < until_ms) {
+		turn();
+		for (unsigned int i = 0; !merge->begun && !merge->draining && !looked && i < 3; i++)
+			source_of(i)->look = true;
+		looked |= !merge->begun && !merge->draining;
+	}
+	cr_assert(looked);
+	for (int i = 0; i < 5; i++)
+		turn();
+	cr_expect_eq(scene.records, 3, "%s", scene.text);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.records, 15, "%s", scene.text);
 }
 
 /* -- overrun ---------------------------------------------------------------------------------- */
