@@ -57,10 +57,15 @@ bool model_chooses(const struct model *m, uint32_t instrument)
 	return !m->picks || (picks_bits(m->picks) & bit_of(m, instrument));
 }
 
+bool model_always_chooses(const struct model *m, uint32_t instrument)
+{
+	return !m->picks || !(m->unchosen & bit_of(m, instrument));
+}
+
 /* The list changed, or the position is certain again. */
 static void picks_fix(struct model *m)
 {
-	m->chosen = picks_bits(m->picks);
+	m->listed = m->chosen = picks_bits(m->picks);
 	m->unchosen = ~m->chosen;
 }
 
@@ -88,6 +93,10 @@ void model_choose(struct model *m, const char *text)
 			m->dirty[i] = true; /* may come again if it is chosen again */
 		else if (now & m->unchosen & bit_of(m, i))
 			m->dirty[i] = true; /* its row was not kept up to date */
+	for (uint32_t i = 0; m->epoch && i < m->epoch->instruments; i++)
+		if (now & ~m->listed & bit_of(m, i))
+			m->added[i] = m->epoch->count;
+	m->listed = now;
 	m->chosen |= now;
 	m->unchosen |= ~now;
 	instruments_note(m);
@@ -397,6 +406,7 @@ void model_gap(struct model *m, const struct tb_event *event)
 	gap_count(event->cause);
 	if (event->first == m->started)
 		m->floor = event->last + 1;
+	values_exempt_pass(m, event->first, event->last + 1);
 	m->lost[event->cause] += event->lost;
 	m->skipped += event->skipped;
 	counts[COUNT_SKIPS] += event->skipped > 0;
@@ -423,6 +433,8 @@ void model_begin(struct model *m, const char *topic, const struct tb_subscriptio
 	m->conflates_ns = options->conflate_us == TB_CONFLATE_POLL
 				  ? 1
 				  : 1000 * (uint64_t)options->conflate_us;
+	for (size_t i = 0; i < options->exempt_kind_count; i++)
+		m->exempt[i] = options->exempt_kinds[i];
 	m->from_epoch = options->epoch;
 	m->from_sequence = options->sequence;
 	m->epochs_before = newest ? newest->at + 1 : 0;

@@ -29,6 +29,8 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	m->stale = m->ended = false;
 	m->floor = first;
 	memset(m->came_ns, 0, sizeof(m->came_ns));
+	memset(m->added, 0, sizeof(m->added));
+	m->exempt_next = first;
 	m->left = m->joins = m->restarted = m->back = false;
 	m->joined_ns = joined_ns;
 	m->missing_count = 0;
@@ -125,6 +127,7 @@ static void on_restart(struct model *m, const struct tb_event *event)
 		return;
 	}
 	model_pass(m, event->delivered + 1);
+	values_exempt_pass(m, event->delivered + 1, event->delivered + 1);
 	m->accounted += event->delivered + 1 - m->started;
 	if (event->delivered != m->next - 1 && !m->conflates_ns)
 		model_complain(m, "a restart at %" PRIu64, event->delivered);
