@@ -240,8 +240,8 @@ static bool may_begin(const struct tb_subscription *subscription)
 		if (s->state >= SOURCE_ENDED || s->left)
 			continue;
 		if (s->state != SOURCE_RUNNING || s->orphan ||
-		    (s->has_successor && (topic_is_drained(s) || (!s->held && s->next > s->head))))
-			return false; /* it is joined soon, or its last line is read first */
+		    (s->has_successor && topic_is_drained(s)))
+			return false; /* it is joined soon */
 		any = true;
 	}
 	return any;
