@@ -110,7 +110,7 @@ bool model_skips(const struct model *m, uint64_t sequence)
 	if (sequence > m->epoch->count)
 		return false;
 	record = truth_at(m->epoch, sequence);
-	if (m->watches || m->conflates_ns)
+	if (m->watches || m->conflates)
 		return true;
 	if (record->kind == TB_KIND_HOLE || record->kind == TB_KIND_QUALITY)
 		return false;
@@ -122,8 +122,8 @@ bool model_skips(const struct model *m, uint64_t sequence)
 void model_pass(struct model *m, uint64_t sequence)
 {
 	while (m->next < sequence && model_skips(m, m->next)) {
-		m->skipped += m->conflates_ns == 0;
-		counts[COUNT_FILTERED] += m->conflates_ns == 0;
+		m->skipped += !m->conflates;
+		counts[COUNT_FILTERED] += !m->conflates;
 		m->next++;
 		m->first_gap = false;
 	}
@@ -131,7 +131,7 @@ void model_pass(struct model *m, uint64_t sequence)
 
 void model_rest(struct model *m)
 {
-	if (!m->epoch || m->conflates_ns)
+	if (!m->epoch || m->conflates)
 		return; /* a conflation says its position in each event */
 	model_pass(m, m->epoch->flushed + 1);
 	if (m->picks)
@@ -220,7 +220,7 @@ void model_record(struct model *m, const struct tb_source *source, const struct 
 		model_complain(m, "record %" PRIu64 " after the end", sequence);
 		return;
 	}
-	if (m->watches || m->conflates_ns) {
+	if (m->watches || m->conflates) {
 		values_record(m, record);
 		return;
 	}
@@ -362,7 +362,7 @@ static bool is_given_up(const struct model *m, const struct tb_event *event)
 	const bool corrupt = event->cause == TB_CAUSE_CORRUPT;
 	uint32_t most = corrupt && m->epoch->torn;
 
-	if (!m->conflates_ns || !m->epoch->left || event->held > 0 || event->skipped > 0 ||
+	if (!m->conflates || !m->epoch->left || event->held > 0 || event->skipped > 0 ||
 	    event->first == 0 || event->last < event->first || event->last > event->delivered ||
 	    event->delivered > m->epoch->count || (!corrupt && event->cause != TB_CAUSE_OVERRUN))
 		return false;

@@ -45,6 +45,7 @@ struct model {
 	bool calm;             /* nothing goes wrong any more: no topic may become stale */
 	bool batches;          /* records come in batches */
 	uint64_t conflates_ns; /* the interval of a conflation; 0: no conflation */
+	bool conflates;        /* now: it begins behind the image, if there is any */
 	uint64_t floor;        /* a conflation leaves out values before its first record */
 	uint64_t accounted;    /* positions of earlier epochs, in a conflation */
 	uint64_t came_ns[TRUTH_INSTRUMENTS][3]; /* when the last values of a conflation came */

@@ -24,6 +24,7 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	if (m->epoch || m->epochs_before != epoch->at + 1)
 		m->instruments_before = 0;
 	m->epoch = epoch;
+	m->conflates = m->conflates_ns && m->from != TB_FROM_IMAGE;
 	m->next = m->started = first;
 	m->first_gap = true;
 	m->stale = m->ended = false;
@@ -36,7 +37,7 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	m->missing_count = 0;
 	m->quality = TB_QUALITY_GOOD;
 	m->doubt = first != 1 || joined_ns;
-	m->whole = first == 1 && !joined_ns && !m->watches && !m->conflates_ns;
+	m->whole = first == 1 && !joined_ns && !m->watches && !m->conflates;
 	m->imaging = false;
 	table_clear(m);
 }
@@ -129,7 +130,7 @@ static void on_restart(struct model *m, const struct tb_event *event)
 	model_pass(m, event->delivered + 1);
 	values_exempt_pass(m, event->delivered + 1, event->delivered + 1);
 	m->accounted += event->delivered + 1 - m->started;
-	if (event->delivered != m->next - 1 && !m->conflates_ns)
+	if (event->delivered != m->next - 1 && !m->conflates)
 		model_complain(m, "a restart at %" PRIu64, event->delivered);
 	if (event->head > old->count && event->head > event->delivered)
 		model_complain(m, "a restart with head %" PRIu64 ", but %" PRIu64 " were published",
@@ -158,7 +159,7 @@ static void on_ended(struct model *m, const struct tb_event *event)
 			       m->epoch->count);
 	else if (m->imaging)
 		model_complain(m, "the end before the image is complete");
-	if ((m->watches || m->conflates_ns) && !model_wrong[0] && values_unsettled(m))
+	if ((m->watches || m->conflates) && !model_wrong[0] && values_unsettled(m))
 		model_complain(m, "the end: %s", values_unsettled(m));
 	m->ended = true;
 	m->stale = false;
@@ -348,7 +349,7 @@ const char *model_unsettled(const struct model *m)
 		return "records are missing";
 	if (newest->ended && !m->ended)
 		return "the end is missing";
-	if ((m->watches || m->conflates_ns) && !m->ended && values_unsettled(m))
+	if ((m->watches || m->conflates) && !m->ended && values_unsettled(m))
 		return values_unsettled(m);
 	if (m->stale)
 		return "the topic is stale";

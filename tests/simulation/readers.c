@@ -441,7 +441,9 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		options.names = names;
 		options.name_count = s->picks.count;
 	} else if (any && world_one_in(5) && all_have_values(t, all)) {
-		options.from = world_one_in(2) ? TB_FROM_NEWEST : TB_FROM_OLDEST;
+		options.from = world_one_in(2)   ? TB_FROM_NEWEST
+			       : world_one_in(3) ? TB_FROM_IMAGE
+						 : TB_FROM_OLDEST;
 		options.gap = TB_GAP_OLDEST;
 		options.flags = TB_WAIT;
 		options.conflate_us =

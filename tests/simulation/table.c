@@ -7,6 +7,7 @@
 
 #include "tests/simulation/counts.h"
 #include "tests/simulation/model_parts.h"
+#include "tests/simulation/values.h"
 
 void table_clear(struct model *m)
 {
@@ -127,6 +128,8 @@ void table_complete(struct model *m, const struct tb_event *event)
 	m->whole = true;
 	if (!model_wrong[0])
 		table_check(m, "complete");
+	if (m->conflates_ns)
+		values_begin(m);
 }
 
 void table_no_value(struct model *m, const struct tb_event *event)

@@ -24,6 +24,14 @@ static void interval_check(struct model *m, uint32_t i)
 	came[2] = world.now_ns;
 }
 
+void values_begin(struct model *m)
+{
+	counts[COUNT_CONFLATED_IMAGES]++;
+	m->conflates = true;
+	m->whole = false;
+	m->floor = m->exempt_next = m->next;
+}
+
 static bool is_exempt(const struct model *m, uint8_t kind)
 {
 	return kind == m->exempt[0] || kind == m->exempt[1];
@@ -39,6 +47,8 @@ static bool is_exempt_record(const struct model *m, uint64_t sequence)
 
 void values_exempt_pass(struct model *m, uint64_t sequence, uint64_t next)
 {
+	if (!m->conflates)
+		return;
 	for (; m->exempt[0] && m->exempt_next < sequence && m->exempt_next <= m->epoch->count;
 	     m->exempt_next++)
 		if (is_exempt_record(m, m->exempt_next))
@@ -78,8 +88,8 @@ void values_record(struct model *m, const struct tb_record *record)
 
 	model_say(m, "value %" PRIu64 " of %s, kind %u", sequence, record->name, record->kind);
 	m->values += m->watches;
-	m->records += m->conflates_ns && !(record->flags & TB_FLAG_IMAGE);
-	m->image_records += m->conflates_ns && record->flags & TB_FLAG_IMAGE;
+	m->records += m->conflates && !(record->flags & TB_FLAG_IMAGE);
+	m->image_records += m->conflates && record->flags & TB_FLAG_IMAGE;
 	if (is_exempt(m, record->kind) && !(record->flags & TB_FLAG_IMAGE)) {
 		exempt_record(m, record);
 		return;
@@ -109,14 +119,15 @@ uint64_t values_in(const struct model *m, uint64_t first, uint64_t last)
 {
 	uint64_t count = 0;
 
-	for (uint32_t i = 0; m->conflates_ns && i < m->epoch->instruments; i++)
+	for (uint32_t i = 0; m->conflates && i < m->epoch->instruments; i++)
 		count += m->table[i] >= first && m->table[i] <= last;
 	return count;
 }
 
 const char *values_unsettled(const struct model *m)
 {
-	for (uint64_t s = m->exempt_next; m->exempt[0] && s <= m->epoch->flushed; s++)
+	for (uint64_t s = m->exempt_next; m->exempt[0] && m->conflates && s <= m->epoch->flushed;
+	     s++)
 		if (is_exempt_record(m, s))
 			return "a record of an exempt kind is missing";
 	for (uint32_t i = 0; i < m->epoch->instruments; i++) {
@@ -125,9 +136,9 @@ const char *values_unsettled(const struct model *m)
 
 		if (!model_chooses(m, i) || m->epoch->value_corrupt[i])
 			continue;
-		if (m->conflates_ns && newest < m->floor && m->table[i] == 0)
+		if (m->conflates && newest < m->floor && m->table[i] == 0)
 			continue; /* it was published before the subscription */
-		if (m->conflates_ns && newest <= m->added[i])
+		if (m->conflates && newest <= m->added[i])
 			continue; /* it was published before it was chosen */
 		if (m->table[i] != newest && !(empty && (m->table[i] == 0 || m->dirty[i])))
 			return "the newest value of an instrument is missing";

@@ -18,6 +18,8 @@
 
 /* V1 */
 void values_record(struct model *, const struct tb_record *);
+/* The conflation begins, behind its image. */
+void values_begin(struct model *);
 /* V6. The position of a conflation has reached `sequence`, and goes on from `next`. */
 void values_exempt_pass(struct model *, uint64_t sequence, uint64_t next);
 /* How many of these records a conflation has delivered already, ahead of the position. */
