@@ -258,6 +258,7 @@ void advance_switch(struct tb_source *source)
 	source->look = true;
 	source->next = source->started = joins ? 0 : 1;
 	source->rejoins = begun;
+	source->complete_ns = 0; /* a W counts for its own epoch (MG7) */
 	source->finished = source->left = source->leaving = source->final = false;
 	source->head = source->written = source->hint = source->entry_lost_ms = 0;
 	notices_begin(source);

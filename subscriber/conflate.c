@@ -30,7 +30,8 @@
  * Z-I8  A stored clear is delivered only if a record of its instrument was.
  * Z-I9  Copies that fail in TRIES_MAX passes stay due for the next interval. Their slots are not
  *       corrupt: a writer may be inside them each time. In an epoch that is over there is no
- *       writer. There they are left, and the values held of them are lost: corrupt.
+ *       writer. There they are left behind the last record, and the values held of them are
+ *       lost: corrupt, or overrun if they could not be READ any more.
  * J-I1  A record of an exempt kind is delivered at its place. Its slot's copy is not delivered
  *       ahead of the position, because the ring brings it. */
 #include "subscriber/conflate.h"
@@ -222,6 +223,12 @@ static void value_delivered(struct conflate *conflate, uint32_t instrument, uint
 		conflate->highest = sequence;
 }
 
+bool conflate_came(const struct conflate *conflate, const struct record *record)
+{
+	return record->instrument < conflate->capacity &&
+	       conflate->seen[record->instrument] == record->sequence;
+}
+
 static struct conflate_verdict exempt_passes(struct conflate *conflate, const struct record *record)
 {
 	struct conflate_verdict verdict = { .deliver = true };
@@ -275,11 +282,11 @@ struct conflate_verdict conflate_takes(struct conflate *conflate, const struct r
 	if (copy->sequence < held)
 		return (struct conflate_verdict){ .again = true }; /* Z-I2 */
 	due_clear(conflate, instrument);
-	if (copy_waits(conflate, copy, position))
-		return (struct conflate_verdict){ .deliver = false };
+	/* Also if the copy waits: its slot has the held value no more. */
 	verdict.skipped = held_replace(conflate, instrument, 0);
-	if (copy->kind == TB_KIND_CLEAR && !bit_of(conflate->delivered, instrument)) {
-		verdict.deliver = false; /* Z-I8 */
+	if (copy_waits(conflate, copy, position) ||
+	    (copy->kind == TB_KIND_CLEAR && !bit_of(conflate->delivered, instrument) /* Z-I8 */)) {
+		verdict.deliver = false;
 		return verdict;
 	}
 	if (conflate->seen[instrument] > position)

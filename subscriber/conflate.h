@@ -85,6 +85,8 @@ void conflate_line(struct conflate *, uint64_t head, uint64_t values, uint64_t p
 /* The position reached the walk's target, or the ring is always read: values are copied. */
 void conflate_pass_begins(struct conflate *);
 
+/* Whether this record was delivered ahead of the position (Z-I3). */
+bool conflate_came(const struct conflate *, const struct record *);
 /* A record passes, at position + 1. Neither a hole nor a quality. */
 struct conflate_verdict conflate_passes(struct conflate *, const struct record *);
 /* The valid copy of a slot, while the position is `position`. */

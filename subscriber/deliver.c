@@ -408,7 +408,10 @@ int deliver_skipped(struct tb_source *source, const struct record *copy)
 	if (source->head < copy->sequence)
 		source->head = copy->sequence;
 	source->tries = 0;
-	count(source, SUBSCRIPTION_SKIPPED, 1);
+	if (source->mapping.conflate && conflate_came(source->mapping.conflate, copy))
+		count(source, SUBSCRIPTION_RECORDS, 1); /* before its name was removed */
+	else
+		count(source, SUBSCRIPTION_SKIPPED, 1);
 	if (source->mapping.conflate)
 		source->mapping.conflate->quiet++;
 	if (collects(source) && collect_ends(source, copy))

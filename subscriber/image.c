@@ -9,7 +9,8 @@
  *     lines are marked as asked.
  * I5  A copy of sequence s is delivered if seen < s <= base, where seen is the last delivered
  *     record that changed this value. So nothing is delivered twice, and no value goes back. A
- *     stored clear is delivered only if a record of its instrument was.
+ *     stored clear is delivered only if a record of its instrument was. Records that come while no
+ *     image is made are not noted. So in an image after them each stored clear is delivered.
  * I6  A slot is settled by a valid copy, or if it was never written. A value of its instrument
  *     from the ring settles it too: any value up to base is old then.
  * I7  A copy that failed was overwritten by a value above base, or the slot is corrupt. The ring
@@ -85,6 +86,11 @@ bool image_begin(struct image *image, uint64_t base)
 	image->tries = 0;
 	image->line_asked = false;
 	return again && image->laps % IMAGE_LAPS == 0;
+}
+
+void image_forget(struct image *image)
+{
+	memset(image->delivered, 0xff, words_of(image->capacity) * sizeof(*image->delivered));
 }
 
 void image_line_asked(struct image *image)

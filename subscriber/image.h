@@ -67,6 +67,8 @@ void image_free(struct image *);
 /* Fixes base: a new image begins, or the image that is being made begins again. Returns true if it
  * began again IMAGE_LAPS times. */
 bool image_begin(struct image *, uint64_t base);
+/* Records may have come that were not noted (I5). Before the next image begins. */
+void image_forget(struct image *);
 /* A line was requested now. */
 void image_line_asked(struct image *);
 /* Whether a line is needed that was not requested yet. */

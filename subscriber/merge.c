@@ -13,8 +13,8 @@
  *      another topic.
  *      A record without a stamp has no place in the order. Only a hostile publisher writes it.
  *      It counts as a failed copy, so it is reported as corrupt.
- * MG7  A restarted topic switches to its next epoch when the old epoch was merged to its head. Its
- *      old W holds T until a line of the next epoch is read.
+ * MG7  A restarted topic switches to its next epoch when the old epoch was merged to its head. It
+ *      holds T until a line of the next epoch is read.
  * MG8  With a new publisher all old rings are merged to their heads, whatever their W. Then the
  *      merge begins again with T = 0.
  * MG9  An image is complete at a time t between two stamps. Everything up to t was delivered, and

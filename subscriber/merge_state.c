@@ -183,6 +183,7 @@ static void away_judge(struct tb_source *source)
 void merge_state_update(struct tb_subscription *subscription)
 {
 	struct merge *merge = subscription->merge;
+	const bool dead = merge->bus_id != subscription->subscriber->welcome.bus_id;
 	uint64_t least = UINT64_MAX, newest = 0;
 	bool any = false;
 
@@ -207,7 +208,7 @@ void merge_state_update(struct tb_subscription *subscription)
 	merge->newest_ns = newest;
 	/* Nothing more comes from any of them. The memory of a publisher that is gone is final.
 	 * Else what lies above the newest W belongs to no message that was over. */
-	merge->limit_ns = merge->draining ? UINT64_MAX : newest;
+	merge->limit_ns = merge->draining || dead ? UINT64_MAX : newest;
 	merge->all_over = least == UINT64_MAX;
 	if (merge->all_over)
 		least = newest;

@@ -206,9 +206,10 @@ static void pass_end(struct tb_source *source)
 		deliver_jump(source);
 		reader_quality(source, &conflate->line);
 	}
-	if (conflate->due_count > 0 && (source->finished || source->has_successor) &&
-	    !deliver_stopped(source))
-		deliver_given_up(source, TB_CAUSE_CORRUPT); /* Z-I9 */
+	if (conflate->due_count > 0 && source->next > source->head &&
+	    (source->finished || source->has_successor) && !deliver_stopped(source))
+		deliver_given_up(source, source->value_reads.unread ? TB_CAUSE_OVERRUN
+								    : TB_CAUSE_CORRUPT); /* Z-I9 */
 }
 
 /* A pass over all values judges every instrument first, and copies only chosen instruments. A

@@ -235,7 +235,9 @@ static bool line_due(const struct tb_source *source)
 
 /* N2. A failed copy is judged at once. If notices or the publisher wake a reader, it need
  * not poll: the bus page also shows a topic that moved. A line that was invalid is READ until it is
- * valid, or the topic would stay stale. Under N4 only the line can confirm a hint. */
+ * valid, or the topic would stay stale. Under N4 only the line can confirm a hint. A topic that
+ * leaves a merge needs no more lines than its last: a READ that is outstanding would keep it from
+ * leaving. */
 static bool look_due(const struct tb_source *source)
 {
 	const bool has_cause = source->look || source->hint > source->head || source->invalid > 0 ||
@@ -243,7 +245,7 @@ static bool look_due(const struct tb_source *source)
 
 	if (source->copy_failed)
 		return line_due(source);
-	if (!has_cause && (source->armed || notices_alive(source)))
+	if (!has_cause && (source->armed || source->final || notices_alive(source)))
 		return false;
 	return pace_passed(source, has_cause);
 }

@@ -46,8 +46,7 @@ bool reader_line(struct tb_source *source, bool valid)
 
 /* Moves to `next`, and then as the subscription's gap policy says. An image that is being made
  * begins again after each gap. */
-static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause,
-		    const struct progress *progress)
+static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause)
 {
 	const struct image *image = source->mapping.image;
 	const enum tb_gap policy = source->subscription->options.gap;
@@ -55,8 +54,8 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 
 	deliver_holes(source);
 	source->next = next;
-	if (cause == TB_CAUSE_OVERRUN && policy == TB_GAP_NEWEST && progress->head >= next)
-		source->next = progress->head + 1;
+	if (cause == TB_CAUSE_OVERRUN && policy == TB_GAP_NEWEST && source->head >= next)
+		source->next = source->head + 1;
 	source->tries = 0;
 	source->quality_head = 0;
 	if (source->mapping.conflate && cause != TB_CAUSE_BEFORE_JOIN)
@@ -97,6 +96,12 @@ static void pass(struct tb_source *source, const struct progress *progress)
 	source->next = progress->head + 1;
 }
 
+/* A held copy comes before the gap. */
+static bool is_lapped(const struct tb_source *source, uint64_t oldest)
+{
+	return oldest > source->next && !source->held;
+}
+
 enum reader_verdict reader_look(struct tb_source *source, const struct progress *progress)
 {
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
@@ -105,7 +110,8 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	if (source->leaving && source->final) {
 		reader_note(source, progress);
 		source->look = false; /* later records come when it is back */
-		return READER_STAYS;
+		return source->next <= source->head && is_lapped(source, oldest) ? READER_LAPPED
+										 : READER_STAYS;
 	}
 	source->final = source->leaving;
 	merge_state_line(source, progress);
@@ -120,8 +126,7 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	reader_head(source, progress->head);
 	if (progress->state == TOPIC_ENDED && conflate)
 		conflate_ended(conflate);
-	/* A held copy comes before the gap. */
-	if (oldest > source->next && !source->held) {
+	if (is_lapped(source, oldest)) {
 		if (!conflate_overtaken(conflate))
 			return READER_LAPPED;
 		source->tries = 0; /* its slot was overwritten, not corrupt */
@@ -181,8 +186,7 @@ void reader_skip(struct tb_source *source, const struct progress *progress)
 {
 	if (collect_interrupt(source))
 		return;
-	skip_to(source, progress_oldest(progress, source->mapping.shape.slots), TB_CAUSE_OVERRUN,
-		progress);
+	skip_to(source, progress_oldest(progress, source->mapping.shape.slots), TB_CAUSE_OVERRUN);
 	quality_guess(source, progress);
 }
 
@@ -190,7 +194,7 @@ bool reader_failed(struct tb_source *source, const struct progress *progress)
 {
 	if (++source->tries < TRIES_MAX || collect_interrupt(source))
 		return false;
-	skip_to(source, source->next + 1, TB_CAUSE_CORRUPT, progress);
+	skip_to(source, source->next + 1, TB_CAUSE_CORRUPT);
 	quality_guess(source, progress);
 	return true;
 }
@@ -241,20 +245,22 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 	const bool other_epoch = options->from == TB_FROM_SEQUENCE && options->epoch &&
 				 options->epoch != source->mapping.shape.epoch;
+	const bool back = source->left && source->next != 0;
 
 	source->state = SOURCE_RUNNING;
 	reader_note(source, progress);
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
 	merge_state_line(source, progress);
-	source->next = source->started = source->left && source->next != 0
-						 ? start_again(source, progress->head)
-						 : start_of(source, progress->head, other_epoch);
+	source->next = source->started = back ? start_again(source, progress->head)
+					      : start_of(source, progress->head, other_epoch);
 	source->left = source->leaving = source->final = false;
 	source->away_ms = 0;
 	source->ahead = source->next > progress->head + 1; /* Q4 */
 	deliver_detour(source);
 	deliver_event(source, TB_EVENT_APPEARED);
+	if (back && source->mapping.image)
+		image_forget(source->mapping.image);
 	if (options->from == TB_FROM_IMAGE && !deliver_stopped(source))
 		deliver_image(source, progress->head);
 	if (other_epoch)
@@ -262,8 +268,7 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	if (oldest > source->next)
 		skip_to(source, oldest,
 			options->from == TB_FROM_NEWEST || other_epoch ? TB_CAUSE_OVERRUN
-								       : TB_CAUSE_BEFORE_JOIN,
-			progress);
+								       : TB_CAUSE_BEFORE_JOIN);
 	if (conflate_is_active(source->mapping.conflate))
 		conflate_begin(source->mapping.conflate, source->next - 1);
 	if (source->mapping.conflate && progress->state == TOPIC_ENDED)

@@ -10,10 +10,13 @@
 #include "bus/counters.h"
 #include "publisher/state.h"
 #include "subscriber/merge_state.h"
+#include "subscriber/pull_read.h"
 #include "subscriber/source.h"
 #include "subscriber/state.h"
 #include "tests/conformance/merge_scene.h"
 #include "tests/support/bytewise.h"
+#include "tests/support/clock.h"
+#include "tests/support/deadline.h"
 #include "tests/support/multicast_fabric.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
@@ -263,6 +266,65 @@ Test(merge_ends, topic_that_stays_away_is_left_out_and_may_come_back)
 	cr_expect_eq(scene.topics[TRADE].delivered + skipped() + scene.topics[TRADE].lost, 7);
 }
 
+/* Records that come while no image is made are not noted. A clear that follows them, while the
+ * topic is away, comes with the next image. */
+Test(merge_ends, value_cleared_while_its_topic_is_away_is_cleared)
+{
+	hurry();
+	message(3);
+	flush();
+	subscribe(TB_FROM_IMAGE, TB_GAP_OLDEST);
+	cr_expect(merge_scene_until(&scene, &scene.completes, 1), "%s", scene.text);
+	merge_scene_message(&scene);
+	merge_scene_put(&scene, TRADE, STATUS, TB_KIND_UPDATE);
+	flush();
+	merge_scene_settle(&scene);
+	while (!scene.subscriber->pulse_known || scene.subscription->discover ||
+	       scene.subscriber->discovery.subscription)
+		turn();
+	source_orphan(source_of(TRADE));
+	cr_expect(merge_scene_until(&scene, &scene.lefts, 1), "%s", scene.text);
+	merge_scene_message(&scene);
+	merge_scene_put(&scene, TRADE, STATUS, TB_KIND_CLEAR);
+	flush();
+	scene.subscription->discover = true;
+	cr_expect(merge_scene_until(&scene, &scene.completes, 2), "%s", scene.text);
+	cr_expect_eq(scene.topics[TRADE].value[STATUS], 3, "%s", scene.text);
+}
+
+/* It waits for the others with its last line. Later lines show that it is lapped. Then nothing is
+ * left to read, and it leaves, although the reader polls without a pause. */
+Test(merge_ends, topic_lapped_while_it_leaves_has_one_gap)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+	struct tb_source *source;
+
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	source = source_of(TRADE);
+	message(1);
+	for (int i = 0; i < SLOTS / 2; i++) /* full steps: the head counts some of them */
+		put(TRADE);
+	while (!source->held)
+		tb_poll(scene.subscriber, 64);
+	merge_state_refused(source, ETIMEDOUT);
+	while (!source->final || source->under_way > 0)
+		tb_poll(scene.subscriber, 64);
+	for (int i = 0; i < 2 * SLOTS; i++)
+		put(TRADE);
+	flush();
+	pull_read_drop(source); /* as if its READs had failed */
+	while (scene.lefts == 0 && scene_now_ms() < until_ms)
+		tb_poll(scene.subscriber, 64);
+	cr_expect_eq(scene.lefts, 1, "%s", scene.text);
+	cr_expect_eq(scene.topics[TRADE].gaps, 1, "%s", scene.text);
+	cr_expect_eq(scene.subscription->counters[SUBSCRIPTION_LOST_CORRUPT], 0, "%s", scene.text);
+	cr_expect_gt(scene.subscription->counters[SUBSCRIPTION_LOST_OVERRUN], 0, "%s", scene.text);
+	merge_scene_settle(&scene);
+}
+
 /* -- connections and publishers --------------------------------------------------------------- */
 
 static void connection_lose(void)
@@ -368,6 +430,58 @@ Test(merge_ends, topic_that_the_new_publisher_lacks_is_left_out)
 	cr_expect(scene.topics[CANCEL].left);
 	merge_scene_settle(&scene);
 	cr_expect_eq(scene.records, 5, "%s", scene.text);
+}
+
+/* The open message of the dead publisher is not finished any more. */
+Test(merge_ends, rings_that_the_new_publisher_lacks_are_read_to_their_heads)
+{
+	if (strcmp(SCHEME, "shm") != 0)
+		cr_skip_test("memory that only READs reach is lost with its publisher");
+	hurry();
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	message(3);
+	for (int i = 0; i < 9; i++) /* a full step: the head counts records of an open message */
+		put(QUOTE);
+	publisher_change(0);
+	cr_expect(merge_scene_until(&scene, &scene.lefts, 3), "%s", scene.text);
+	cr_expect(strstr(scene.text, " q1 t1 c1 q2 q3 q4 q5 q6 q7 q8 left"), "%s", scene.text);
+}
+
+/* Old lines are looked at once more after the last record of their rings. */
+Test(merge_ends, new_publisher_with_an_earlier_clock_waits_for_its_flush)
+{
+	const uint64_t noon = UINT64_C(20000) * 86400 * 1000000000;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+	const struct merge *merge;
+	bool looked = false;
+
+	clock_real_set(noon);
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	merge = scene.subscription->merge;
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	clock_real_set(noon - UINT64_C(3600) * 1000000000);
+	publisher_change(3);
+	scene.last_ns = 0;
+	message(3);
+	for (int i = 0; i < 9; i++) /* a full step: the head counts records of an open message */
+		put(QUOTE);
+	while (scene.restarts < 3 && scene_now_ms() < until_ms) {
+		turn();
+		for (unsigned int i = 0; !merge->begun && !merge->draining && !looked && i < 3; i++)
+			source_of(i)->look = true;
+		looked |= !merge->begun && !merge->draining;
+	}
+	cr_assert(looked);
+	for (int i = 0; i < 5; i++)
+		turn();
+	cr_expect_eq(scene.records, 3, "%s", scene.text);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.records, 15, "%s", scene.text);
 }
 
 /* -- overrun ---------------------------------------------------------------------------------- */

@@ -7,15 +7,20 @@
 #include "tests/simulation/counts.h"
 #include "tests/simulation/world.h"
 
+static bool line_proves(const struct sim_topic *t, struct progress *line)
+{
+	progress_load(t->topic->line, line);
+	return progress_verify(line, &t->topic->shape, t->topic->progress_salt) == 0 &&
+	       line->epoch == t->epoch->id;
+}
+
 static void line_check(const struct sim_topic *t)
 {
 	struct progress line;
 	const struct truth_epoch *epoch = t->epoch;
 	const uint64_t over_ns = truth.over_ns[epoch->life];
 
-	progress_load(t->topic->line, &line);
-	if (progress_verify(&line, &t->topic->shape, t->topic->progress_salt) < 0 ||
-	    line.epoch != epoch->id)
+	if (!line_proves(t, &line))
 		return; /* it is being written */
 	counts[COUNT_LINES]++;
 	if (line.complete_ns > over_ns)
@@ -34,4 +39,17 @@ void lines_check(void)
 	for (unsigned int i = 0; i < world.topic_count; i++)
 		if (world.topics[i].topic && world.topics[i].grouped)
 			line_check(&world.topics[i]);
+}
+
+void lines_written(const struct sim_topic *t)
+{
+	const unsigned int left = steps_left;
+	struct progress line;
+
+	steps_left = 0; /* this look is no step of the history */
+	if (!line_proves(t, &line))
+		world_complain("topic %s: its line does not prove itself, although no write is "
+			       "under way: head %" PRIu64 ", whole %" PRIu64 ", reserved %" PRIu64,
+			       t->name, line.head, line.whole, line.reserved);
+	steps_left = left;
 }

@@ -57,10 +57,15 @@ bool model_chooses(const struct model *m, uint32_t instrument)
 	return !m->picks || (picks_bits(m->picks) & bit_of(m, instrument));
 }
 
+bool model_always_chooses(const struct model *m, uint32_t instrument)
+{
+	return !m->picks || !(m->unchosen & bit_of(m, instrument));
+}
+
 /* The list changed, or the position is certain again. */
 static void picks_fix(struct model *m)
 {
-	m->chosen = picks_bits(m->picks);
+	m->listed = m->chosen = picks_bits(m->picks);
 	m->unchosen = ~m->chosen;
 }
 
@@ -86,8 +91,12 @@ void model_choose(struct model *m, const char *text)
 	for (uint32_t i = 0; m->epoch && i < m->epoch->instruments; i++)
 		if (m->watches && !(now & bit_of(m, i)))
 			m->dirty[i] = true; /* may come again if it is chosen again */
-		else if (now & ~m->chosen & bit_of(m, i))
+		else if (now & m->unchosen & bit_of(m, i))
 			m->dirty[i] = true; /* its row was not kept up to date */
+	for (uint32_t i = 0; m->epoch && i < m->epoch->instruments; i++)
+		if (now & ~m->listed & bit_of(m, i))
+			m->added[i] = m->epoch->count;
+	m->listed = now;
 	m->chosen |= now;
 	m->unchosen |= ~now;
 	instruments_note(m);
@@ -101,7 +110,7 @@ bool model_skips(const struct model *m, uint64_t sequence)
 	if (sequence > m->epoch->count)
 		return false;
 	record = truth_at(m->epoch, sequence);
-	if (m->watches || m->conflates_ns)
+	if (m->watches || m->conflates)
 		return true;
 	if (record->kind == TB_KIND_HOLE || record->kind == TB_KIND_QUALITY)
 		return false;
@@ -113,8 +122,8 @@ bool model_skips(const struct model *m, uint64_t sequence)
 void model_pass(struct model *m, uint64_t sequence)
 {
 	while (m->next < sequence && model_skips(m, m->next)) {
-		m->skipped += m->conflates_ns == 0;
-		counts[COUNT_FILTERED] += m->conflates_ns == 0;
+		m->skipped += !m->conflates;
+		counts[COUNT_FILTERED] += !m->conflates;
 		m->next++;
 		m->first_gap = false;
 	}
@@ -122,7 +131,7 @@ void model_pass(struct model *m, uint64_t sequence)
 
 void model_rest(struct model *m)
 {
-	if (!m->epoch || m->conflates_ns)
+	if (!m->epoch || m->conflates)
 		return; /* a conflation says its position in each event */
 	model_pass(m, m->epoch->flushed + 1);
 	if (m->picks)
@@ -211,7 +220,7 @@ void model_record(struct model *m, const struct tb_source *source, const struct 
 		model_complain(m, "record %" PRIu64 " after the end", sequence);
 		return;
 	}
-	if (m->watches || m->conflates_ns) {
+	if (m->watches || m->conflates) {
 		values_record(m, record);
 		return;
 	}
@@ -243,7 +252,7 @@ void model_record(struct model *m, const struct tb_source *source, const struct 
 	counts[COUNT_RECORDS]++;
 	m->next++;
 	m->first_gap = false;
-	if (m->picks)
+	if (m->picks && !m->batches) /* the rest of a batch was read with an earlier list */
 		picks_fix(m);
 	table_take(m, sequence);
 }
@@ -354,7 +363,7 @@ static bool is_given_up(const struct model *m, const struct tb_event *event)
 	const bool corrupt = event->cause == TB_CAUSE_CORRUPT;
 	uint32_t most = corrupt && m->epoch->torn;
 
-	if (!m->conflates_ns || !m->epoch->left || event->held > 0 || event->skipped > 0 ||
+	if (!m->conflates || !m->epoch->left || event->held > 0 || event->skipped > 0 ||
 	    event->first == 0 || event->last < event->first || event->last > event->delivered ||
 	    event->delivered > m->epoch->count || (!corrupt && event->cause != TB_CAUSE_OVERRUN))
 		return false;
@@ -364,12 +373,19 @@ static bool is_given_up(const struct model *m, const struct tb_event *event)
 	       may_give_up(m, event, event->last);
 }
 
+/* Whether the gap has lost its records but for those that came ahead of the position. */
+static bool loses_all(const struct model *m, const struct tb_event *event)
+{
+	return event->lost + values_in(m, event->first, event->last) ==
+	       event->last - event->first + 1;
+}
+
 void model_gap(struct model *m, const struct tb_event *event)
 {
 	model_say(m, "gap %" PRIu64 " to %" PRIu64 ", cause %d, %" PRIu64 " skipped", event->first,
 		  event->last, (int)event->cause, event->skipped);
-	if (is_given_up(m, event) &&
-	    (event->delivered > event->last || event->first < m->next || !has_cause(m, event))) {
+	if (is_given_up(m, event) && (event->delivered > event->last || event->first < m->next ||
+				      !has_cause(m, event) || !loses_all(m, event))) {
 		counts[COUNT_GIVEN_UP]++;
 		m->lost[event->cause] += event->lost;
 		return;
@@ -380,7 +396,7 @@ void model_gap(struct model *m, const struct tb_event *event)
 		return;
 	}
 	cause_check(m, event);
-	if (event->lost + values_in(m, event->first, event->last) != event->last - event->first + 1)
+	if (!loses_all(m, event))
 		model_complain(m, "a gap from %" PRIu64 " to %" PRIu64 " has lost %" PRIu64,
 			       event->first, event->last, event->lost);
 	skip_check(m, event);
@@ -391,6 +407,7 @@ void model_gap(struct model *m, const struct tb_event *event)
 	gap_count(event->cause);
 	if (event->first == m->started)
 		m->floor = event->last + 1;
+	values_exempt_pass(m, event->first, event->last + 1);
 	m->lost[event->cause] += event->lost;
 	m->skipped += event->skipped;
 	counts[COUNT_SKIPS] += event->skipped > 0;
@@ -417,6 +434,8 @@ void model_begin(struct model *m, const char *topic, const struct tb_subscriptio
 	m->conflates_ns = options->conflate_us == TB_CONFLATE_POLL
 				  ? 1
 				  : 1000 * (uint64_t)options->conflate_us;
+	for (size_t i = 0; i < options->exempt_kind_count; i++)
+		m->exempt[i] = options->exempt_kinds[i];
 	m->from_epoch = options->epoch;
 	m->from_sequence = options->sequence;
 	m->epochs_before = newest ? newest->at + 1 : 0;

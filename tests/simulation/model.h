@@ -28,6 +28,7 @@
 #include "tickbus/subscriber.h"
 
 #define MODEL_MISSING 16
+#define EXEMPT_MAX    2
 
 struct order;
 
@@ -44,11 +45,15 @@ struct model {
 	bool calm;             /* nothing goes wrong any more: no topic may become stale */
 	bool batches;          /* records come in batches */
 	uint64_t conflates_ns; /* the interval of a conflation; 0: no conflation */
+	bool conflates;        /* now: it begins behind the image, if there is any */
 	uint64_t floor;        /* a conflation leaves out values before its first record */
 	uint64_t accounted;    /* positions of earlier epochs, in a conflation */
 	uint64_t came_ns[TRUTH_INSTRUMENTS][3]; /* when the last values of a conflation came */
-	bool watches;                           /* values come instead of records (values.h) */
-	bool trace;                             /* prints each call */
+	uint64_t added[TRUTH_INSTRUMENTS];      /* it was chosen when so many were published */
+	uint8_t exempt[EXEMPT_MAX];             /* kinds that are not conflated; 0: no kind */
+	uint64_t exempt_next; /* records of exempt kinds before this one came, or are lost */
+	bool watches;         /* values come instead of records (values.h) */
+	bool trace;           /* prints each call */
 	/* At the subscription: the newest epoch, and how far it was flushed. */
 	unsigned int epochs_before;
 	uint64_t flushed_before;
@@ -65,7 +70,9 @@ struct model {
 	bool restarted;     /* a merge that was ahead begins its new epoch with another event */
 	bool joins;         /* it had left or ended, so it appears again in its new epoch */
 	bool left;          /* the merge goes on without it */
+	bool back;          /* and came back in its epoch: its image has each stored clear */
 	uint64_t joined_ns; /* it joined a merge that had come so far */
+	uint32_t listed;    /* names in the list after its last change */
 	uint32_t chosen, unchosen; /* names that were, or were not, in the list at some time since
 				    * the position was certain */
 	uint32_t quality;

@@ -24,17 +24,20 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	if (m->epoch || m->epochs_before != epoch->at + 1)
 		m->instruments_before = 0;
 	m->epoch = epoch;
+	m->conflates = m->conflates_ns && m->from != TB_FROM_IMAGE;
 	m->next = m->started = first;
 	m->first_gap = true;
 	m->stale = m->ended = false;
 	m->floor = first;
 	memset(m->came_ns, 0, sizeof(m->came_ns));
-	m->left = m->joins = m->restarted = false;
+	memset(m->added, 0, sizeof(m->added));
+	m->exempt_next = first;
+	m->left = m->joins = m->restarted = m->back = false;
 	m->joined_ns = joined_ns;
 	m->missing_count = 0;
 	m->quality = TB_QUALITY_GOOD;
 	m->doubt = first != 1 || joined_ns;
-	m->whole = first == 1 && !joined_ns && !m->watches && !m->conflates_ns;
+	m->whole = first == 1 && !joined_ns && !m->watches && !m->conflates;
 	m->imaging = false;
 	table_clear(m);
 }
@@ -82,6 +85,7 @@ static void come_back(struct model *m, const struct tb_event *event)
 	m->joined_ns = event->time_ns;
 	m->due = m->from == TB_FROM_IMAGE;
 	memset(m->seen, 0, sizeof(m->seen));
+	m->back = true;
 }
 
 static void on_appeared(struct model *m, const struct tb_event *event)
@@ -124,8 +128,9 @@ static void on_restart(struct model *m, const struct tb_event *event)
 		return;
 	}
 	model_pass(m, event->delivered + 1);
+	values_exempt_pass(m, event->delivered + 1, event->delivered + 1);
 	m->accounted += event->delivered + 1 - m->started;
-	if (event->delivered != m->next - 1 && !m->conflates_ns)
+	if (event->delivered != m->next - 1 && !m->conflates)
 		model_complain(m, "a restart at %" PRIu64, event->delivered);
 	if (event->head > old->count && event->head > event->delivered)
 		model_complain(m, "a restart with head %" PRIu64 ", but %" PRIu64 " were published",
@@ -154,7 +159,7 @@ static void on_ended(struct model *m, const struct tb_event *event)
 			       m->epoch->count);
 	else if (m->imaging)
 		model_complain(m, "the end before the image is complete");
-	if ((m->watches || m->conflates_ns) && !model_wrong[0] && values_unsettled(m))
+	if ((m->watches || m->conflates) && !model_wrong[0] && values_unsettled(m))
 		model_complain(m, "the end: %s", values_unsettled(m));
 	m->ended = true;
 	m->stale = false;
@@ -344,7 +349,7 @@ const char *model_unsettled(const struct model *m)
 		return "records are missing";
 	if (newest->ended && !m->ended)
 		return "the end is missing";
-	if ((m->watches || m->conflates_ns) && !m->ended && values_unsettled(m))
+	if ((m->watches || m->conflates) && !m->ended && values_unsettled(m))
 		return values_unsettled(m);
 	if (m->stale)
 		return "the topic is stale";

@@ -14,6 +14,8 @@ void model_gap(struct model *, const struct tb_event *);
 
 /* Whether the program wants records of this instrument now. */
 bool model_chooses(const struct model *, uint32_t instrument);
+/* Whether it was in the list at all times since the position was certain. */
+bool model_always_chooses(const struct model *, uint32_t instrument);
 /* Whether the subscriber may pass the record without a call, at any time since the position was
  * certain: Y9. */
 bool model_skips(const struct model *, uint64_t sequence);

@@ -380,6 +380,14 @@ static void names_draw(struct sim_subscriber *s, const char *names[PICKS_MAX])
 	s->chooses = true;
 }
 
+static void exempt_draw(struct tb_subscription_options *options, uint8_t kinds[EXEMPT_MAX])
+{
+	options->exempt_kind_count = world_draw(EXEMPT_MAX) + 1;
+	for (size_t i = 0; i < options->exempt_kind_count; i++)
+		kinds[i] = (uint8_t)(TB_KIND_UPDATE + world_draw(TB_KIND_STATUS));
+	options->exempt_kinds = kinds;
+}
+
 static void models_begin(struct sim_subscriber *s, const struct sim_topic *t, bool all,
 			 const struct tb_subscription_options *options)
 {
@@ -415,6 +423,7 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 					     : 20000,
 	};
 	const char *names[PICKS_MAX];
+	uint8_t exempt[EXEMPT_MAX];
 
 	readers_leave(s);
 	s->number = ++world.subscriptions;
@@ -432,11 +441,20 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		options.names = names;
 		options.name_count = s->picks.count;
 	} else if (any && world_one_in(5) && all_have_values(t, all)) {
-		options.from = world_one_in(2) ? TB_FROM_NEWEST : TB_FROM_OLDEST;
+		options.from = world_one_in(2)   ? TB_FROM_NEWEST
+			       : world_one_in(3) ? TB_FROM_IMAGE
+						 : TB_FROM_OLDEST;
 		options.gap = TB_GAP_OLDEST;
 		options.flags = TB_WAIT;
 		options.conflate_us =
 			world_one_in(3) ? TB_CONFLATE_POLL : (uint32_t)world_draw(50000) + 1000;
+		if (world_one_in(3)) {
+			names_draw(s, names);
+			options.names = names;
+			options.name_count = s->picks.count;
+		}
+		if (world_one_in(3))
+			exempt_draw(&options, exempt);
 		s->merges = false;
 		s->conflates = true;
 	} else if (world_one_in(4)) {
@@ -456,9 +474,9 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 	    tb_subscribe(s->subscriber, s->pattern, &options, &s->subscription) < 0)
 		model_complain(&s->models[0], "cannot subscribe: %s", tb_error());
 	sim_meanwhile = NULL;
-	world_say("subscriber %u reads %s from %d, gap %d, flags %x, %u names%s", s->number,
-		  s->pattern, (int)options.from, (int)options.gap, options.flags, s->picks.count,
-		  s->chooses ? " chosen" : "");
+	world_say("subscriber %u reads %s from %d, gap %d, flags %x, %u names%s, %zu exempt kinds",
+		  s->number, s->pattern, (int)options.from, (int)options.gap, options.flags,
+		  s->picks.count, s->chooses ? " chosen" : "", options.exempt_kind_count);
 }
 
 void step_subscribe(void)

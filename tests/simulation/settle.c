@@ -43,18 +43,32 @@ static void calm_set(bool calm)
 			world.subscribers[i].models[j].calm = calm;
 }
 
-/* An image proves a slot corrupt when it has read past all that the writer reserved. So records
- * must come, for a while. */
-static void settle_values(struct sim_topic *t)
+static bool has_corrupt_value(const struct sim_topic *t)
 {
 	bool corrupt = false;
 
 	for (uint32_t i = 0; i < t->epoch->instruments; i++)
 		corrupt |= t->epoch->value_corrupt[i];
-	if (corrupt && world_one_in(4))
+	return corrupt;
+}
+
+static void publish_status(struct sim_topic *t)
+{
+	writer_publish(t, (uint32_t)writer_instrument(t, 0), TB_KIND_STATUS, t->epoch->marks);
+}
+
+/* An image proves a slot corrupt when it has read past all that the writer reserved. So records
+ * must come, for a while. At last the writer has used all that it reserved. */
+static void settle_values(struct sim_topic *t, unsigned int ms)
+{
+	if (!has_corrupt_value(t))
+		return;
+	if (ms >= CALM_MS)
+		while (t->epoch->count < t->epoch->reserved)
+			publish_status(t);
+	else if (world_one_in(4))
 		for (size_t i = world_draw(8); i > 0; i--)
-			writer_publish(t, (uint32_t)writer_instrument(t, 0), TB_KIND_STATUS,
-				       t->epoch->marks);
+			publish_status(t);
 }
 
 static void settle_turn(unsigned int ms)
@@ -66,8 +80,7 @@ static void settle_turn(unsigned int ms)
 
 		if (t->topic && !t->epoch->ended) {
 			writer_finish(t);
-			if (ms < CALM_MS)
-				settle_values(t);
+			settle_values(t, ms);
 			writer_flush(t);
 		}
 	}

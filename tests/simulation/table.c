@@ -7,6 +7,7 @@
 
 #include "tests/simulation/counts.h"
 #include "tests/simulation/model_parts.h"
+#include "tests/simulation/values.h"
 
 void table_clear(struct model *m)
 {
@@ -84,7 +85,7 @@ void table_image_record(struct model *m, const struct tb_record *record)
 	else if (!model_chooses(m, record->instrument))
 		model_complain(m, "image record %" PRIu64 " of %s, which is not chosen", sequence,
 			       record->name);
-	else if (record->kind == TB_KIND_CLEAR && !m->any[record->instrument] &&
+	else if (record->kind == TB_KIND_CLEAR && !m->any[record->instrument] && !m->back &&
 		 !is_collected(m, record->instrument))
 		model_complain(m,
 			       "image record %" PRIu64 " clears a value that was never delivered",
@@ -127,6 +128,8 @@ void table_complete(struct model *m, const struct tb_event *event)
 	m->whole = true;
 	if (!model_wrong[0])
 		table_check(m, "complete");
+	if (m->conflates_ns)
+		values_begin(m);
 }
 
 void table_no_value(struct model *m, const struct tb_event *event)

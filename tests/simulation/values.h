@@ -8,8 +8,9 @@
  * that the position passed. Each record without TB_FLAG_IMAGE counts as delivered then. Before, it
  * may lie ahead of the position. A restart may come before the position reaches it. V5  Values that
  * it holds when their epoch is over are lost if their slots are corrupt, or if their memory is
- * gone. Their gap lies behind the position. V2  At rest, the delivered value of each chosen
- * instrument is the newest of the truth. */
+ * gone. Their gap lies behind the position. V6
+ * Records of exempt kinds come in the order of the ring, and each of them comes or is in a gap. V2
+ * At rest, the delivered value of each chosen instrument is the newest of the truth. */
 #ifndef TICKBUS_TESTS_SIMULATION_VALUES_H
 #define TICKBUS_TESTS_SIMULATION_VALUES_H
 
@@ -17,6 +18,10 @@
 
 /* V1 */
 void values_record(struct model *, const struct tb_record *);
+/* The conflation begins, behind its image. */
+void values_begin(struct model *);
+/* V6. The position of a conflation has reached `sequence`, and goes on from `next`. */
+void values_exempt_pass(struct model *, uint64_t sequence, uint64_t next);
 /* How many of these records a conflation has delivered already, ahead of the position. */
 uint64_t values_in(const struct model *, uint64_t first, uint64_t last);
 /* V2: what is missing, or NULL. */

@@ -27,6 +27,7 @@ struct sim_topic *writer_any(void)
 void writer_flushed(struct sim_topic *t)
 {
 	t->epoch->flushed = t->topic->progress.head;
+	lines_written(t);
 }
 
 /* -- the group ---------------------------------------------------------------------------------
@@ -334,6 +335,7 @@ static void epoch_note(struct sim_topic *t)
 	t->epoch->checked = !(t->flags & TB_TOPIC_UNCHECKED);
 	t->epoch->values = !(t->flags & TB_TOPIC_NO_LAST_VALUE);
 	t->open = false;
+	lines_written(t);
 }
 
 void writer_make(struct sim_topic *t)
