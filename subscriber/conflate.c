@@ -31,7 +31,7 @@
  * Z-I9  Copies that fail in TRIES_MAX passes stay due for the next interval. Their slots are not
  *       corrupt: a writer may be inside them each time. In an epoch that is over there is no
  *       writer. There they are left behind the last record, and the values held of them are
- *       lost: corrupt, or overrun if they could not be READ any more.
+ *       lost. The cause is corrupt, or overrun if READs of them failed.
  * J-I1  A record of an exempt kind is delivered at its place. Its slot's copy is not delivered
  *       ahead of the position, because the ring brings it. */
 #include "subscriber/conflate.h"

@@ -9,8 +9,8 @@
  *     lines are marked as asked.
  * I5  A copy of sequence s is delivered if seen < s <= base, where seen is the last delivered
  *     record that changed this value. So nothing is delivered twice, and no value goes back. A
- *     stored clear is delivered only if a record of its instrument was. Records that come while no
- *     image is made are not noted. So in an image after them each stored clear is delivered.
+ *     stored clear is delivered only if a record of its instrument was. Records are noted only
+ *     while an image is made. So after others an image delivers each stored clear.
  * I6  A slot is settled by a valid copy, or if it was never written. A value of its instrument
  *     from the ring settles it too: any value up to base is old then.
  * I7  A copy that failed was overwritten by a value above base, or the slot is corrupt. The ring

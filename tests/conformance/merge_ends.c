@@ -266,8 +266,8 @@ Test(merge_ends, topic_that_stays_away_is_left_out_and_may_come_back)
 	cr_expect_eq(scene.topics[TRADE].delivered + skipped() + scene.topics[TRADE].lost, 7);
 }
 
-/* Records that come while no image is made are not noted. A clear that follows them, while the
- * topic is away, comes with the next image. */
+/* Records are noted only while an image is made. A clear that follows others, while the topic is
+ * away, comes with the next image. */
 Test(merge_ends, value_cleared_while_its_topic_is_away_is_cleared)
 {
 	hurry();

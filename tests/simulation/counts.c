@@ -56,7 +56,7 @@ static const struct {
 	[COUNT_NO_INSTRUMENTS] = { "names without an instrument", 1300 },
 	[COUNT_VALUES] = { "values that a watch list delivers", 1700 },
 	[COUNT_CONFLATED] = { "records of a conflation", 9500 },
-	[COUNT_CONFLATED_IMAGES] = { "conflations behind an image", 1 },
+	[COUNT_CONFLATED_IMAGES] = { "conflations behind an image", 40 },
 	[COUNT_EXEMPT] = { "records of exempt kinds", 2000 },
 	[COUNT_GIVEN_UP] = { "gaps of values that a conflation held", 1 },
 };

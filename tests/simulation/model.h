@@ -51,7 +51,7 @@ struct model {
 	uint64_t came_ns[TRUTH_INSTRUMENTS][3]; /* when the last values of a conflation came */
 	uint64_t added[TRUTH_INSTRUMENTS];      /* it was chosen when so many were published */
 	uint8_t exempt[EXEMPT_MAX];             /* kinds that are not conflated; 0: no kind */
-	uint64_t exempt_next; /* records of exempt kinds before this one came, or are lost */
+	uint64_t exempt_next; /* records of exempt kinds below it came, or are lost */
 	bool watches;         /* values come instead of records (values.h) */
 	bool trace;           /* prints each call */
 	/* At the subscription: the newest epoch, and how far it was flushed. */

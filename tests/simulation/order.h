@@ -5,7 +5,7 @@
  *     earlier publisher come first.
  * O2  While a publisher lives, nothing comes that is later than the last message that it flushed.
  * O3  If a topic joins a running merge, exactly its records up to the event's time are skipped.
- *     The merge had come at least so far as its last record, and at most so far as O2 allows.
+ *     The merge had come at least so far as its last record, and at most to a message that is over.
  * O4  An image is complete at a cut: the table of each topic is the publisher's after the last
  *     record up to the event's time. Each topic was delivered up to there, and not further.
  */
