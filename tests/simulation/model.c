@@ -286,7 +286,8 @@ static bool all_overrun(const struct model *m, uint64_t last)
 	return last + m->epoch->slots <= m->epoch->reserved;
 }
 
-/* Y3. A conflation without exempt kinds needs nothing of the ring behind its start. */
+/* Y3. A conflation without exempt kinds needs nothing of the ring behind its start, and behind its
+ * image. */
 static bool has_cause(const struct model *m, const struct tb_event *event)
 {
 	bool right = false;
@@ -300,7 +301,8 @@ static bool has_cause(const struct model *m, const struct tb_event *event)
 		break;
 	case TB_CAUSE_OVERRUN:
 		right = all_overrun(m, event->last) &&
-			(m->conflates_ns == 0 || m->exempt[0] || event->first == m->started);
+			(m->conflates_ns == 0 || m->exempt[0] || m->imaging ||
+			 event->first == m->started);
 		break;
 	case TB_CAUSE_BEFORE_JOIN:
 		right = all_overrun(m, event->last) && m->first_gap && event->first == m->started &&
