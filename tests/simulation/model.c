@@ -300,9 +300,8 @@ static bool has_cause(const struct model *m, const struct tb_event *event)
 		right = all_corrupt(m, event->first, event->last);
 		break;
 	case TB_CAUSE_OVERRUN:
-		right = all_overrun(m, event->last) &&
-			(m->conflates_ns == 0 || m->exempt[0] || m->imaging ||
-			 event->first == m->started);
+		right = all_overrun(m, event->last) && (m->conflates_ns == 0 || m->exempt[0] ||
+							m->imaging || event->first == m->started);
 		break;
 	case TB_CAUSE_BEFORE_JOIN:
 		right = all_overrun(m, event->last) && m->first_gap && event->first == m->started &&
