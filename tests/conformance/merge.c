@@ -120,8 +120,10 @@ Test(merge, records_wait_for_the_flush_of_their_message)
 
 Test(merge, random_messages_and_flushes_keep_the_order)
 {
+	const int rounds = scene_rounds(2000);
+
 	subscribe(TB_FROM_OLDEST);
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < rounds; i++) {
 		random_message(3);
 		if (random_below(&chance, 3) == 0)
 			flush();
@@ -461,9 +463,10 @@ static void writes_and_polls(unsigned int topics, int turns)
 
 Test(merge, images_of_all_topics_have_one_cut)
 {
+	const int rounds = scene_rounds(30);
 	uint64_t moving = 0;
 
-	for (int i = 0; i < 30; i++) {
+	for (int i = 0; i < rounds; i++) {
 		const uint64_t completes = scene.completes;
 
 		writes_and_polls(3, 10 + (int)random_below(&chance, 40));
