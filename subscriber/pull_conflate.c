@@ -10,8 +10,9 @@
  *       count.
  * J-I4  No record is read from the ring while values are copied. So a copy is older than the
  *       position only if it was made before the writer came to the slot (Z-I2).
- * J-I5  A reader that is behind a head that it knows is not armed, and looks at the interval's
- *       end. A walk ends at its target, although a line that it needed may have shown more. */
+ * J-I5  A reader that is behind a head that it knows is not armed: the wake would name this head,
+ *       and bring no look. A walk ends at its target, although a line that it READ may have shown
+ *       more. */
 #include "subscriber/pull_conflate.h"
 
 #include "bus/clock.h"
@@ -122,19 +123,12 @@ static void line_request(struct tb_source *source)
 		source->mapping.conflate->phase == CONFLATE_LINE; /* J-I3 */
 }
 
-/* Whether a line showed records behind the position. The publisher's wake names a head that is known
- * then, so only the position tells (J-I5). */
-static bool is_behind(const struct tb_source *source)
-{
-	return source->next <= source->head;
-}
-
 /* Whether the topic may have something new. A publisher that was asked to wake this subscriber, and
  * has not, has nothing. */
 static bool may_be_new(const struct tb_source *source)
 {
 	return source->mapping.view || source->look || !source->armed || source->invalid > 0 ||
-	       is_behind(source) || pull_conflate_owes(source);
+	       pull_conflate_owes(source);
 }
 
 static void line_step(struct tb_source *source)
@@ -299,7 +293,8 @@ int pull_conflate(struct tb_source *source, int max)
 static bool knows_of_news(const struct tb_source *source)
 {
 	return source->look || source->hint > source->head || source->invalid > 0 ||
-	       is_behind(source) || conflate_owes(source->mapping.conflate) ||
+	       source->next <= source->head /* J-I5 */ ||
+	       conflate_owes(source->mapping.conflate) ||
 	       (source->mapping.view && pull_view_head(source) >= source->next);
 }
 
