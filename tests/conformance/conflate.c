@@ -916,8 +916,8 @@ Test(conflate, sleeper_wakes_at_the_end_of_the_interval)
 	cr_expect_str_eq(seen.log, "A1 ", "found %s", seen.log);
 }
 
-/* Over a network, a walk whose copy failed READs the line again. This line shows a record behind the
- * walk's end. The publisher's wake says nothing newer. */
+/* Over a network, a walk whose copy failed READs the line again. This line shows a record behind
+ * the walk's end. The publisher's wake names the same head. */
 Test(conflate, sleeper_gets_a_record_that_a_line_of_the_walk_showed)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
@@ -929,9 +929,8 @@ Test(conflate, sleeper_gets_a_record_that_a_line_of_the_walk_showed)
 	source = subscription->sources;
 	update(0);
 	interval_pass();
-	for (int i = 0; i < 100000 && source->mapping.conflate->phase != CONFLATE_WALK &&
-			seen.calls == 0;
-	     i++)
+	for (int i = 0;
+	     i < 100000 && source->mapping.conflate->phase != CONFLATE_WALK && seen.calls == 0; i++)
 		poll(1);
 	update(1);
 	source->look = source->copy_failed = true;
@@ -999,8 +998,8 @@ static void rest(void)
 		tb_wait(subscriber, 1);
 		quiet = poll(30) == 0 && is_at_rest() ? quiet + 1 : 0;
 		cr_assert_lt(scene_now_ms(), until_ms,
-			     "waited until all is delivered: found position %" PRIu64
-			     " of %" PRIu64 ", phase %d",
+			     "waited until all is delivered: found position %" PRIu64 " of %" PRIu64
+			     ", phase %d",
 			     subscription->sources->next - 1, topic_head(topic),
 			     (int)subscription->sources->mapping.conflate->phase);
 	}
@@ -1094,8 +1093,8 @@ static void fast_record(void *user, const struct tb_source *source, const struct
 	fast.images += (record->flags & TB_FLAG_IMAGE) != 0;
 }
 
-/* Each instrument has cancels, and an update as its last record. Full steps move the head: a flush for
- * each record would send a notice. */
+/* Each instrument has cancels, and an update as its last record. Full steps move the head: a flush
+ * for each record would send a notice. */
 static void *write_fast(void *given)
 {
 	struct tb_topic *to = given;
@@ -1144,8 +1143,8 @@ static void full_speed(struct tb_subscription_options options)
 	pthread_join(thread, NULL);
 	cr_expect_str_eq(fast.wrong, "", "%s", fast.wrong);
 	for (uint32_t i = 0; i < NAMES; i++)
-		cr_expect_eq(fast.last[i], i == 0 ? fast_records : fast_records - NAMES + i, "%u: found %" PRIu64,
-			     i, fast.last[i]);
+		cr_expect_eq(fast.last[i], i == 0 ? fast_records : fast_records - NAMES + i,
+			     "%u: found %" PRIu64, i, fast.last[i]);
 	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + counter(SUBSCRIPTION_SKIPPED) + counted_lost(),
 		     fast_records);
 	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + fast.images, fast.calls);

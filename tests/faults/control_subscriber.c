@@ -14,8 +14,8 @@
  * The last three lines count from the previous SIGUSR1 on. An age is meaningful only where the
  * publisher has the same clock. SIGUSR1 prints the accounts alone. Ends at the topic's end or with
  * SIGTERM. MORE is a number of further subscribers to the topic, which are never polled.
- * With CONTROL_WATCH=NAME[,NAME...] it watches the values of these instruments, at most once in 20 ms;
- * then the sequences of records say nothing. */
+ * With CONTROL_WATCH=NAME[,NAME...] it watches the values of these instruments, at most once in 20
+ * ms; then sequences do not follow each other. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -50,7 +50,7 @@ struct account {
 static struct account others[OTHERS_MAX];
 static const char *watched[WATCHED_MAX];
 static size_t watched_count; /* 0: all records are read */
-static int unended; /* topics */
+static int unended;          /* topics */
 
 static volatile sig_atomic_t asked, stopped;
 
@@ -137,8 +137,8 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	if (account->first_ns == 0)
 		account->first_ns = now;
 	account->last_ns = now;
-	account->wrong += watched_count == 0 && (record->sequence != account->next ||
-						 record->epoch != account->epoch);
+	account->wrong += watched_count == 0 &&
+			  (record->sequence != account->next || record->epoch != account->epoch);
 	account->next = record->sequence + 1;
 	account->newest = record->sequence;
 	if (account->after == 0)

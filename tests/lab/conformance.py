@@ -9,8 +9,8 @@ from hosts import Skipped
 
 # Instead of 1000, 100000, 1000 and 100 %, as emulation is slow.
 CONNECTIONS, RECORDS, JOINS, ROUNDS = 100, 5000, 20, 10
-# What a subscriber does with names, intervals and times is the same over both kinds of device, so each of these programs
-# runs over one. TICKBUS_LAB_CONFORMANCE=all runs all programs over both.
+# What a subscriber does with names, intervals and times is the same over both kinds of device. So each of these programs
+# runs over a single kind, unless TICKBUS_LAB_CONFORMANCE=all.
 ONE_KIND = {"choice": "siw", "conflate": "siw", "watch": "siw",
             "merge": "rxe", "merge_ends": "rxe", "order": "rxe", "past": "rxe"}
 # These cases are about memory that is read in place.

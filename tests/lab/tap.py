@@ -68,8 +68,8 @@ def tshark(path):
 
 
 def read_bytes(path):
-    """The bytes of memory that READ responses in a capture brought, by tshark: without the headers of transport and
-    network, which add 62 bytes to a RoCE response."""
+    """The bytes of memory that READ responses in a capture brought, by tshark. Headers do not count: they add 62 bytes to
+    a RoCE response."""
     done = subprocess.run(["tshark", "-n", "-r", path, "-T", "fields", "-E", "separator=;", "-e", "infiniband.bth.opcode",
                            "-e", "udp.length", "-e", "iwarp_rdma.opcode", "-e", "iwarp_mpa.ulpdulength"],
                           capture_output=True, text=True)

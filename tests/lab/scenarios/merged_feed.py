@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tickbus cat` of a feed's topics on other hosts, over RoCE and iWARP: merged, chosen, conflated and past rows are those
-over shared memory, with accounts that add up. A merge goes on when pubd is killed and replaced, and counts each record
-that a stopped reader lost."""
+"""`tickbus cat` of a feed on other hosts: merged, chosen, conflated and past rows are those over shared memory, and the
+accounts add up. A merge goes on when pubd is killed and replaced. It counts each record that a stopped reader lost."""
 import collections
 import json
 
