@@ -986,7 +986,7 @@ Test(past, random_times_equal_a_scan, .timeout = 120)
 	for (int i = 0; i < times; i++) {
 		if (i % 20 == 0)
 			write_some(i % 400 == 0 ? SMALL : 10);
-		if (i % 10 == 0)
+		if (i % (times / 200 + 1) == 0)
 			hook_reads(1 + (unsigned int)random_below(&truth.random, 12),
 				   write_while_it_reads);
 		check_a_time();
