@@ -293,8 +293,7 @@ int pull_conflate(struct tb_source *source, int max)
 static bool knows_of_news(const struct tb_source *source)
 {
 	return source->look || source->hint > source->head || source->invalid > 0 ||
-	       source->next <= source->head /* J-I5 */ ||
-	       conflate_owes(source->mapping.conflate) ||
+	       source->next <= source->head /* J-I5 */ || conflate_owes(source->mapping.conflate) ||
 	       (source->mapping.view && pull_view_head(source) >= source->next);
 }
 
