@@ -319,6 +319,7 @@ Test(merge, topics_of_two_groups_are_refused)
 
 Test(merge, topic_that_joins_a_running_merge_skips_what_is_behind)
 {
+	bool due = false;
 	uint64_t came;
 
 	subscribe(TB_FROM_OLDEST);
@@ -335,8 +336,11 @@ Test(merge, topic_that_joins_a_running_merge_skips_what_is_behind)
 	put(QUOTE);
 	flush();
 	while (scene.records < 3 || scene.appeared < 4) {
-		/* The merge comes first: its record, then the join. */
-		scene.subscription->discover &= scene.records >= 3;
+		/* The merge comes first: its record, then the join. Over a network, the publisher's
+		 * announcement may come before the record, and it comes once. */
+		due |= scene.subscription->discover;
+		scene.subscription->discover = due && scene.records >= 3;
+		due &= scene.records < 3;
 		tb_poll(scene.subscriber, 64);
 		cr_assert_str_eq(scene.wrong, "");
 	}
