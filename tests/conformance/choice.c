@@ -310,6 +310,7 @@ static void lapped(enum tb_gap gap, uint32_t flags, bool batches)
 	static const char *const names[] = { "A*" };
 	static const char *const written[] = { "A1", "B1", "A2", "C", "B2", "A3" };
 	struct tb_subscription_options options = options_of(names, 1);
+	const int rounds = scene_rounds(300);
 	uint64_t wanted = 0;
 
 	memset(&seen, 0, sizeof(seen));
@@ -321,7 +322,7 @@ static void lapped(enum tb_gap gap, uint32_t flags, bool batches)
 	options.on_record = batches ? NULL : seen_record;
 	options.on_batch = batches ? seen_batch : NULL;
 	join_by(&options);
-	for (int round = 0; round < 300; round++) {
+	for (int round = 0; round < rounds; round++) {
 		uint64_t burst = random_draw(&chance) % (round % 10 == 0 ? 200 : 40);
 
 		for (; burst > 0; burst--) {

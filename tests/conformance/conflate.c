@@ -1033,6 +1033,35 @@ Test(conflate, sleeper_wakes_at_the_end_of_the_interval)
 	cr_expect_str_eq(seen.log, "A1 ", "found %s", seen.log);
 }
 
+/* Over a network, a walk whose copy failed READs the line again. This line shows a record behind
+ * the walk's end. The publisher's wake names the same head. */
+Test(conflate, sleeper_gets_a_record_that_a_line_of_the_walk_showed)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+	struct tb_source *source;
+
+	join();
+	clock_stop();
+	poll_all();
+	source = subscription->sources;
+	update(0);
+	interval_pass();
+	for (int i = 0;
+	     i < 100000 && source->mapping.conflate->phase != CONFLATE_WALK && seen.calls == 0; i++)
+		poll(1);
+	update(1);
+	source->look = source->copy_failed = true;
+	poll_all();
+	cr_expect_str_eq(seen.log, "A1 ", "found %s", seen.log);
+	while (seen.calls < 2) {
+		tb_wait(subscriber, 1);
+		interval_pass();
+		poll(7);
+		cr_assert_lt(scene_now_ms(), until_ms, "found %s", seen.log);
+	}
+	cr_expect_str_eq(seen.log, "A1 B2 ", "found %s", seen.log);
+}
+
 /* Polls for few records leave an interval unfinished. */
 Test(conflate, sleeper_wakes_for_the_rest_of_an_interval)
 {
@@ -1085,7 +1114,11 @@ static void rest(void)
 		clock_pass(INTERVAL_US / 20000); /* slowly: the connection must not time out */
 		tb_wait(subscriber, 1);
 		quiet = poll(30) == 0 && is_at_rest() ? quiet + 1 : 0;
-		cr_assert_lt(scene_now_ms(), until_ms, "waited until all is delivered");
+		cr_assert_lt(scene_now_ms(), until_ms,
+			     "waited until all is delivered: found position %" PRIu64 " of %" PRIu64
+			     ", phase %d",
+			     subscription->sources->next - 1, topic_head(topic),
+			     (int)subscription->sources->mapping.conflate->phase);
 	}
 }
 
@@ -1117,11 +1150,12 @@ Test(conflate, lap_over_a_slot_of_failed_copies_loses_no_record)
 
 static void any_history(struct tb_subscription_options options)
 {
+	const int turns = scene_rounds(3000);
 	uint64_t gaps = 0;
 
 	subscribe(options);
 	clock_stop();
-	for (int turn = 0; turn < 3000; turn++) {
+	for (int turn = 0; turn < turns; turn++) {
 		const size_t records = random_below(&chance, turn % 50 == 0 ? 3 * SLOTS : 8);
 
 		for (size_t i = 0; i < records; i++)
@@ -1148,10 +1182,10 @@ static void any_history(struct tb_subscription_options options)
 	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + counter(SUBSCRIPTION_SKIPPED) + counted_lost(),
 		     tb_topic_sequence(topic) - seen.floor);
 	if (options.exempt_kind_count > 0)
-		cr_expect_gt(gaps, 3);
+		cr_expect_gt(gaps, (uint64_t)turns / 1000);
 	else
 		cr_expect_eq(counter(SUBSCRIPTION_LOST_OVERRUN), 0);
-	cr_expect_gt(seen.calls, 500);
+	cr_expect_gt(seen.calls, (uint64_t)turns / 6);
 	fprintf(stderr, "%" PRIu64 " of %" PRIu64 " records, %" PRIu64 " as image records\n",
 		seen.calls, tb_topic_sequence(topic), seen.images);
 }
@@ -1174,7 +1208,9 @@ Test(conflate, any_history_with_exempt_kinds_has_exact_accounts)
 
 /* -- full speed ------------------------------------------------------------------------------- */
 
-#define FAST 2000000 /* records */
+#define FAST 2000000
+
+static uint64_t fast_records; /* as TICKBUS_TEST_RECORDS says, on a slow device */
 
 static struct {
 	uint64_t last[NAMES], cancels, calls, images;
@@ -1203,15 +1239,16 @@ static void fast_record(void *user, const struct tb_source *source, const struct
 	fast.images += (record->flags & TB_FLAG_IMAGE) != 0;
 }
 
-/* Each instrument has cancels, and an update as its last record. */
+/* Each instrument has cancels, and an update as its last record. Full steps move the head: a flush
+ * for each record would send a notice. */
 static void *write_fast(void *given)
 {
 	struct tb_topic *to = given;
 
-	for (uint64_t x = 1; x <= FAST; x++) {
+	for (uint64_t x = 1; x <= fast_records; x++) {
 		const struct tb_update record = { .size = sizeof(record),
 						  .instrument = (uint32_t)(x % NAMES),
-						  .kind = x % 7 == 0 && x <= FAST - NAMES
+						  .kind = x % 7 == 0 && x <= fast_records - NAMES
 								  ? TB_KIND_CANCEL
 								  : TB_KIND_UPDATE,
 						  .length = sizeof(x),
@@ -1222,6 +1259,7 @@ static void *write_fast(void *given)
 		if (x % 5000 == 0)
 			sched_yield();
 	}
+	tb_flush(to);
 	return NULL;
 }
 
@@ -1229,19 +1267,23 @@ static void *write_fast(void *given)
 static void full_speed(struct tb_subscription_options options)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms() * 3;
+	const char *given = getenv("TICKBUS_TEST_RECORDS");
 	pthread_t thread;
 
+	fast_records = given ? strtoull(given, NULL, 10) : FAST;
+	topic_make("fast", TB_TOPIC_MANUAL_FLUSH);
 	memset(&fast, 0, sizeof(fast));
 	options.size = sizeof(options);
 	options.on_record = fast_record;
-	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0, "%s", tb_error());
+	cr_assert_eq(tb_subscribe(subscriber, "fast", &options, &subscription), 0, "%s",
+		     tb_error());
 	while (subscription->sources->state != SOURCE_RUNNING) {
 		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
 		cr_assert_lt(scene_now_ms(), until_ms);
 	}
 	cr_assert_eq(pthread_create(&thread, NULL, write_fast, topic), 0);
-	for (int quiet = 0; quiet < 10 * TURNS;) {
-		const bool at_end = subscription->sources->next > FAST &&
+	for (int quiet = 0; quiet < TURNS;) {
+		const bool at_end = subscription->sources->next > fast_records &&
 				    !conflate_owes(subscription->sources->mapping.conflate);
 
 		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
@@ -1251,10 +1293,10 @@ static void full_speed(struct tb_subscription_options options)
 	pthread_join(thread, NULL);
 	cr_expect_str_eq(fast.wrong, "", "%s", fast.wrong);
 	for (uint32_t i = 0; i < NAMES; i++)
-		cr_expect_eq(fast.last[i], i == 0 ? FAST : FAST - NAMES + i, "%u: found %" PRIu64,
-			     i, fast.last[i]);
+		cr_expect_eq(fast.last[i], i == 0 ? fast_records : fast_records - NAMES + i,
+			     "%u: found %" PRIu64, i, fast.last[i]);
 	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + counter(SUBSCRIPTION_SKIPPED) + counted_lost(),
-		     FAST);
+		     fast_records);
 	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + fast.images, fast.calls);
 	fprintf(stderr, "%" PRIu64 " calls, %" PRIu64 " image records, %" PRIu64 " lost\n",
 		fast.calls, fast.images, counted_lost());

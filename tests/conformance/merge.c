@@ -121,8 +121,10 @@ Test(merge, records_wait_for_the_flush_of_their_message)
 
 Test(merge, random_messages_and_flushes_keep_the_order)
 {
+	const int rounds = scene_rounds(2000);
+
 	subscribe(TB_FROM_OLDEST);
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < rounds; i++) {
 		random_message(3);
 		if (random_below(&chance, 3) == 0)
 			flush();
@@ -354,6 +356,7 @@ Test(merge, topics_of_two_groups_are_refused)
 
 Test(merge, topic_that_joins_a_running_merge_skips_what_is_behind)
 {
+	bool due = false;
 	uint64_t came;
 
 	subscribe(TB_FROM_OLDEST);
@@ -370,8 +373,11 @@ Test(merge, topic_that_joins_a_running_merge_skips_what_is_behind)
 	put(QUOTE);
 	flush();
 	while (scene.records < 3 || scene.appeared < 4) {
-		/* The merge comes first: its record, then the join. */
-		scene.subscription->discover &= scene.records >= 3;
+		/* The merge comes first: its record, then the join. Over a network, the publisher's
+		 * announcement may come before the record, and it comes once. */
+		due |= scene.subscription->discover;
+		scene.subscription->discover = due && scene.records >= 3;
+		due &= scene.records < 3;
 		tb_poll(scene.subscriber, 64);
 		cr_assert_str_eq(scene.wrong, "");
 	}
@@ -498,9 +504,10 @@ static void writes_and_polls(unsigned int topics, int turns)
 
 Test(merge, images_of_all_topics_have_one_cut)
 {
+	const int rounds = scene_rounds(30);
 	uint64_t moving = 0;
 
-	for (int i = 0; i < 30; i++) {
+	for (int i = 0; i < rounds; i++) {
 		const uint64_t completes = scene.completes;
 
 		writes_and_polls(3, 10 + (int)random_below(&chance, 40));

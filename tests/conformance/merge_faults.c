@@ -21,18 +21,21 @@ static uint64_t seed, chance;
 
 static void enter(void)
 {
-	char address[256];
+	char below[64], address[256];
 	const struct tb_subscriber_options options = {
 		.size = sizeof(options), .address = address, .flags = TB_WAIT, .connect_ms = 20000
 	};
 
+	if (!scene_has(SCHEME))
+		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
 	seed = chance = scene_seed();
 	bytewise_add(seed);
 	multicast_add();
 	merge_scene_write(&scene, scene_publisher(SCHEME), 3, SLOTS, 0);
-	snprintf(address, sizeof(address), "fault:seed=%" PRIu64 "," FAULTS "/" SCHEME ":test",
-		 seed % 1000000);
+	scene_address(SCHEME, below, sizeof(below));
+	snprintf(address, sizeof(address), "fault:seed=%" PRIu64 "," FAULTS "/%s", seed % 1000000,
+		 below);
 	cr_assert_eq(tb_subscriber_open(&scene.subscriber, &options), 0, "%s", tb_error());
 }
 
@@ -64,9 +67,10 @@ static bool faults_happened(void)
 static void run(enum tb_from from)
 {
 	const uint64_t completes = scene.completes;
+	const int rounds = scene_rounds(3000);
 
 	merge_scene_subscribe(&scene, "f.*", from, TB_GAP_OLDEST);
-	for (int i = 0; i < 3000 || (i < 9000 && !faults_happened()); i++) {
+	for (int i = 0; i < rounds || (i < 9000 && !faults_happened()); i++) {
 		random_message();
 		if (random_below(&chance, 3) == 0)
 			merge_scene_flush(&scene);

@@ -158,9 +158,10 @@ static void message(void)
 
 Test(order, each_record_has_the_stamp_of_its_message)
 {
+	const int rounds = scene_rounds(ROUNDS);
 	uint64_t before;
 
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < rounds; round++) {
 		struct written *w = &topics[draw(TOPICS)];
 
 		for (uint64_t messages = draw(4); messages > 0; messages--)

@@ -273,13 +273,14 @@ Test(watch, poll_delivers_at_most_records_max)
 Test(watch, last_value_of_each_instrument_comes)
 {
 	static const char *const names[] = { "A", "B", "C", "D", "E", "F" };
+	const int rounds = scene_rounds(200);
 	uint64_t last[6] = { 0 };
 	char line[32];
 
 	for (int i = 0; i < 6; i++)
 		put(names[i]);
 	join(names, 4);
-	for (int round = 0; round < 200; round++) {
+	for (int round = 0; round < rounds; round++) {
 		for (uint64_t burst = random_draw(&chance) % 100; burst > 0; burst--) {
 			const size_t i = random_below(&chance, 6);
 

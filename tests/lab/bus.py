@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bus in the lab: pubd on one host, `tickbus` on any, over shared memory, RoCE and iWARP."""
+import csv
 import hashlib
 import os
 import pathlib
@@ -76,6 +77,12 @@ def counter(host, name):
     return int(found[1]) - (name in ("subscribers", "connections"))
 
 
+def heads(host):
+    """The number of the last record of each topic on that host."""
+    text = host.run("until text=$(tickbus topics shm:lab --format csv 2>&1); do :; done; echo \"$text\"")
+    return {row["topic"]: int(row["head"]) for row in csv.DictReader(text.splitlines())}
+
+
 def rows(lab, name):
     """(number of rows, digest) of a file of rows in the run's folder."""
     data = (lab.topology.folder / name).read_bytes()
@@ -91,10 +98,20 @@ def real_file():
 
 def synthetic_file(lab, messages, symbols=8000):
     """Made on this machine: the same seed gives the same bytes everywhere."""
-    path = lab.topology.folder / f"synthetic-{messages}-{symbols}.bin"
+    return synthetic(lab, f"synthetic-{messages}-{symbols}.bin", f"--messages={messages}", f"--symbols={symbols}")
+
+
+def synthetic_day(lab, seconds, rate, symbols=8000):
+    """A day of so many seconds of trading. The symbols' first quotes come before the trading."""
+    return synthetic(lab, f"day-{seconds}-{rate}-{symbols}.bin", f"--seconds={seconds}", f"--rate={rate}",
+                     f"--symbols={symbols}")
+
+
+def synthetic(lab, name, *options):
+    path = lab.topology.folder / name
     if not path.exists():
-        done = subprocess.run([lab.build / "tools/tickbus", "synth", "--seed", "7", f"--messages={messages}",
-                               f"--symbols={symbols}", path], capture_output=True, text=True)
+        done = subprocess.run([lab.build / "tools/tickbus", "synth", "--seed", "7", *options, path],
+                              capture_output=True, text=True)
         if done.returncode:
             raise Failed(f"tickbus synth: {done.stderr}")
     return path

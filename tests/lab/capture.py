@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the packets of an interface by kind, until SIGTERM: capture.py INTERFACE [FILE]
 
-RoCEv2 is UDP to port 4791; the first byte after its header is the InfiniBand opcode. The packets are written to
+SIGUSR1 prints how many packets there are so far. RoCEv2 is UDP to port 4791; the first byte after its header is the InfiniBand opcode. The packets are written to
 FILE in pcap's format.
 """
 import collections
@@ -51,6 +51,7 @@ def main():
         print(json.dumps(count), flush=True)
         sys.exit(0)
     signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGUSR1, lambda *_: print(f"packets {count.total()}", flush=True))
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as tap:
         tap.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE: room for all packets
         tap.bind((sys.argv[1], 0))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control subscriber on a host (tests/faults/control_subscriber.c). It prints its events with their times, and
-accounts for every record: a record that is missing, doubled or out of order is counted."""
+accounts for every record: a record that is missing, doubled or out of order is counted. `watched`: it watches the
+values of these instruments instead."""
 import json
 
 import bus
@@ -9,14 +10,16 @@ from hosts import Skipped
 
 
 class ControlSubscriber:
-    def __init__(self, host, source, kind, how="wait", start="newest", topic="quote", prefix="", others=(), knobs=""):
+    def __init__(self, host, source, kind, how="wait", start="newest", topic="quote", prefix="", others=(), knobs="",
+                 watched=()):
         program = host.lab.build / "tests/faults/faults-control-subscriber"
         if not program.exists():
             raise Skipped(f"{host.lab.build} holds no tests")
         self.host, self.kind = host, kind
         address = bus.address_on(host, source, kind) + knobs
         topics = ",".join(f"nasdaq.{name}" for name in (topic, *others))
-        self.process = host.start(f"exec {prefix} {program} {address} {topics} {start} {how}")
+        watch = f"CONTROL_WATCH={','.join(watched)}" if watched else ""
+        self.process = host.start(f"{watch} exec {prefix} {program} {address} {topics} {start} {how}")
 
     def events(self, kind=None):
         lines = self.process.output().splitlines(keepends=True)

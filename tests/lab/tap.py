@@ -15,6 +15,9 @@ ROCE = {12: "read request", 13: "read response", 14: "read response", 15: "read 
 IWARP = {1: "read request", 2: "read response"}
 FIELDS = ("infiniband.bth.opcode", "iwarp_rdma.opcode", "udp.dstport", "ip.dst", "tcp.len", "tcp.reassembled_in")
 NOTICES_PORT = "7472"
+ROCE_BYTES, AETH_BYTES = 24, 4  # UDP, BTH and ICRC; the first and last packet of a response have an AETH
+ROCE_MIDDLE = 14
+IWARP_BYTES = 14  # DDP and RDMAP of a tagged message
 
 
 def must_be_software(host, kind):
@@ -33,6 +36,13 @@ class Tap:
         self.process = host.start(f"exec python3 -B $SOURCE/tests/lab/capture.py {host.interface(kind)} "
                                   f"{pcap and self.path}")
         self.process.wait_for("capturing")
+
+    def packets(self):
+        """How many packets there are so far."""
+        before = len(re.findall("^packets", self.process.output(), re.M))
+        self.process.signal("USR1")
+        self.process.wait_for(rf"(?s)(packets \d+\n.*){{{before + 1}}}")
+        return int(re.findall(r"^packets (\d+)", self.process.output(), re.M)[-1])
 
     def end(self):
         """Ends the capture. Returns the number of packets by kind."""
@@ -62,3 +72,20 @@ def tshark(path):
     if done.returncode:
         raise Failed(f"tshark: {done.stderr}")
     return collections.Counter(word for line in done.stdout.splitlines() for word in kinds_of(*line.split(";")))
+
+
+def read_bytes(path, first):
+    """The bytes of memory that READ responses in a capture brought, by tshark, behind so many packets. tshark decodes
+    iWARP only if it sees the connection's start. Headers do not count: they add 62 bytes to a RoCE response."""
+    done = subprocess.run(["tshark", "-n", "-r", path, "-T", "fields", "-E", "separator=;", "-e", "infiniband.bth.opcode",
+                           "-e", "udp.length", "-e", "iwarp_rdma.opcode", "-e", "iwarp_mpa.ulpdulength"],
+                          capture_output=True, text=True)
+    if done.returncode:
+        raise Failed(f"tshark: {done.stderr}")
+    total = 0
+    for roce, udp, iwarp, lengths in (line.split(";") for line in done.stdout.splitlines()[first:]):
+        if roce and ROCE.get(int(roce, 0)) == "read response":
+            total += int(udp) - ROCE_BYTES - (0 if int(roce, 0) == ROCE_MIDDLE else AETH_BYTES)
+        for opcode, length in zip(filter(None, iwarp.split(",")), filter(None, lengths.split(","))):
+            total += int(length) - IWARP_BYTES if IWARP.get(int(opcode, 0)) == "read response" else 0
+    return total

@@ -62,6 +62,16 @@ void scene_log(void *user, enum tb_log_level level, const char *text)
 		fprintf(stderr, "log %d: %s\n", level, text);
 }
 
+int scene_rounds(int usual)
+{
+	const char *given = getenv("TICKBUS_TEST_ROUNDS");
+	const int percent = given ? atoi(given) : 100;
+
+	cr_assert(percent > 0 && percent <= 100, "TICKBUS_TEST_ROUNDS: found %s, expected 1 to 100",
+		  given);
+	return usual * percent / 100 > 0 ? usual * percent / 100 : 1;
+}
+
 bool scene_has(const char *scheme)
 {
 	return strcmp(scheme, "rdma") != 0 || getenv("TICKBUS_TEST_RDMA");

@@ -27,6 +27,10 @@ uint64_t scene_now_ms(void);
 /* A log for publishers, printed if TICKBUS_TEST_LOG is set. */
 void scene_log(void *user, enum tb_log_level level, const char *text);
 
+/* Rounds of a random test: `usual`, or the percentage of it that TICKBUS_TEST_ROUNDS gives for a
+ * slow device. */
+int scene_rounds(int usual);
+
 /* Whether the fabric is available: rdma needs TICKBUS_TEST_RDMA, the address of a device. */
 bool scene_has(const char *scheme);
 
