@@ -15,14 +15,11 @@
 #include <stdint.h>
 #include <time.h>
 
-#define HEADER_BYTES  32     /* bytes of a slot without payload, the same for all transports */
-#define PAYLOAD_WORDS 508    /* at most */
-#define RING_BYTES    262144 /* fits a second-level cache */
+#define HEADER_BYTES  32  /* bytes of a slot without payload, the same for all transports */
+#define PAYLOAD_WORDS 508 /* at most */
 #define READERS_MAX   15
 #define LINE_BYTES    64
-#define BATCH                                                                                      \
-	64 /* messages that a feed has at once, with a single flush and a single clock read        \
-	    */
+#define BATCH         64 /* messages that a feed has at once: a single flush and clock read */
 
 struct shape {
 	const char *folder; /* for files and sockets, removed afterwards */
@@ -43,6 +40,8 @@ struct tally {
 
 struct transport {
 	const char *name;
+	/* Messages under way at most if nothing is to be lost; 0: three quarters of the slots. */
+	unsigned int window;
 	/* Opens the writer of channel 0 or 1, before its readers. 0, or -1 after a message on
 	 * stderr.
 	 */
@@ -58,8 +57,10 @@ struct transport {
 	void (*reader_close)(void *reader);
 };
 
-extern const struct transport bare_transport, local_transport, checked_transport, marked_transport,
-	local_batches_transport, checked_batches_transport;
+extern const struct transport bare_transport, log_transport, local_transport, checked_transport,
+	marked_transport, local_batches_transport, checked_batches_transport;
+/* bench/peers/: those whose libraries are installed. */
+extern const struct transport zmq_transport, iceoryx_transport, aeron_transport;
 
 /* lines.c: the machine's own limits between two cores. */
 int lines_transfer(const struct shape *, unsigned int ms); /* two lines, back and forth */
@@ -73,6 +74,7 @@ void machine_pin(unsigned int index); /* pins the calling thread to the index-th
 					 process may use */
 void *machine_share(const char *folder, const char *name, size_t bytes); /* file mapped, or exit */
 double machine_ticks_per_ns(void);
+int machine_clock(unsigned int ms); /* prints what reading the clock costs */
 /* A quantile of the values, which it sorts. */
 double machine_quantile(double *values, size_t count, double quantile);
 _Noreturn void machine_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -76,6 +76,8 @@ static uint64_t books(char *path, double *memory)
 	expect(market_open(&market, &options), "market");
 	expect(file_open(path, &source), "file");
 	while ((result = source_next(source, &message)) > 0) {
+		if (message.ahead)
+			market_expect(market, message.ahead, message.ahead_length);
 		expect(market_message(market, &message), "market");
 		if (++count % SAMPLE_MESSAGES || !memory)
 			continue;

@@ -81,6 +81,23 @@ double machine_ticks_per_ns(void)
 	return (double)(machine_ticks() - from) / ns;
 }
 
+int machine_clock(unsigned int ms)
+{
+	const double scale = machine_ticks_per_ns();
+	const uint64_t from = machine_ticks(), until = from + (uint64_t)(scale * 1e6 * ms);
+	struct timespec now;
+	uint64_t to, count = 0;
+
+	do {
+		for (int i = 0; i < 64; i++)
+			clock_gettime(CLOCK_REALTIME, &now);
+		count += 64;
+		to = machine_ticks();
+	} while (to < until);
+	printf("{\"value\": %.2f}\n", (double)(to - from) / scale / (double)count);
+	return 0;
+}
+
 static int compare(const void *left, const void *right)
 {
 	const double a = *(const double *)left, b = *(const double *)right;

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tickbus-bench: a measurement, printed as a line of JSON. scripts/bench runs and compares many.
  *
- *   tickbus-bench FOLDER MEASURE TRANSPORT SLOT_BYTES READERS MS
+ *   tickbus-bench FOLDER MEASURE TRANSPORT PAYLOAD READERS MS [RING [FLUSH [lossless]]]
  *
- *   transfer, stream, hiccups  the machine's own limits (TRANSPORT is ignored)
- *   publish     ns per message of a batch, while readers spin on the next slot, having read all
- *               earlier messages. Median of all batches.
- *   each        the same with a flush after each message
- *   throughput  a writer that never waits: million messages per second of the slowest reader, and
- *               the share that it lost
+ *   PAYLOAD     bytes of a message; with its header it takes a multiple of 64
+ *   RING        bytes of the ring, default 262144: the slots are the power of two that it holds
+ *   FLUSH       messages of a flush, 1 to 64, default 64
+ *
+ *   transfer, stream, hiccups, clock  the machine's own limits (TRANSPORT is ignored)
+ *   publish     ns per message of 64, while readers spin on the next slot, having read all earlier
+ *               messages. Median of all.
+ *   throughput  million messages per second of the slowest reader, and the share that it lost. The
+ *               writer never waits; or with `lossless` it waits until the slowest reader left
+ *               room, as buses with back-pressure do: readers tell how many they have read.
  *   latency     ns one way: half of a round trip through two rings between two processes
  *   open        ns from the time a message was due, every INTERVAL_NS, until it was read. Messages
  *               due while the writer stood still are late. A lost message is late until the next
  *               message comes.
  *   drain       ns per message of reading a batch, in the process that wrote it. Median of all.
+ *   peers       the peers that this program has
  *   count       MS thousand messages written inside bench_counted(), for callgrind
  *
  * The writer runs on the first core, the readers on the next cores, each in a process of its own.
@@ -37,6 +42,8 @@
 #define REST_NS     10000.0 /* between two batches, so that readers are idle again */
 #define WINDOW_NS   100000.0
 #define WINDOWS_MAX 100000
+#define FIRST_PEER  7      /* of the transports */
+#define RING_BYTES  262144 /* fits a second-level cache */
 #define INTERVAL_NS 2000.0 /* of an open loop: at most a tenth of these transports' capacity */
 
 enum phase { WARM, MEASURE, DONE };
@@ -65,6 +72,10 @@ struct desk {
 	_Alignas(128) _Atomic uint32_t phase;
 	uint64_t sent; /* set before the phase is DONE */
 	double scale;  /* for all processes */
+	struct credit {
+		_Alignas(128) _Atomic uint64_t
+			taken; /* messages that this reader has read or lost */
+	} credits[READERS_MAX];
 	struct outcome outcomes[READERS_MAX];
 };
 
@@ -72,15 +83,30 @@ struct run {
 	const char *program, *folder, *measure;
 	const struct transport *transport;
 	struct shape shape;
-	unsigned int readers, ms;
+	unsigned int readers, ms, flush;
+	bool lossless;
 	struct desk *desk;
 	pid_t children[READERS_MAX];
 	double scale; /* ticks per ns */
 };
 
 static const struct transport *const transports[] = {
-	&bare_transport,   &local_transport,         &checked_transport,
-	&marked_transport, &local_batches_transport, &checked_batches_transport
+	&bare_transport,
+	&log_transport,
+	&local_transport,
+	&checked_transport,
+	&marked_transport,
+	&local_batches_transport,
+	&checked_batches_transport,
+#ifdef BENCH_ZMQ
+	&zmq_transport,
+#endif
+#ifdef BENCH_ICEORYX
+	&iceoryx_transport,
+#endif
+#ifdef BENCH_AERON
+	&aeron_transport,
+#endif
 };
 
 /* -- messages -----------------------------------------------------------------------------------
@@ -132,13 +158,15 @@ static void spawn(struct run *run, const char *role)
 	extern char **environ;
 
 	for (unsigned int i = 0; i < run->readers; i++) {
-		char slot_bytes[16], index[16];
+		char payload[16], index[16], ring[16];
 		const char *args[] = { run->program, run->folder, role, run->transport->name,
-				       slot_bytes,   index,       "0",  NULL };
+				       payload,      index,       "0",  ring,
+				       NULL };
 		int code;
 
-		snprintf(slot_bytes, sizeof(slot_bytes), "%u", run->shape.slot_bytes);
+		snprintf(payload, sizeof(payload), "%u", run->shape.payload_words * 8);
 		snprintf(index, sizeof(index), "%u", i);
+		snprintf(ring, sizeof(ring), "%u", run->shape.slots * run->shape.slot_bytes);
 		code = posix_spawn(&run->children[i], run->program, NULL, NULL,
 				   (char *const *)(uintptr_t)args, environ);
 		if (code)
@@ -193,8 +221,10 @@ static int reader_main(struct run *run)
 {
 	static struct window window;
 	struct outcome *outcome = &run->desk->outcomes[run->readers];
+	struct credit *credit = &run->desk->credits[run->readers];
 	struct tally tally = { 0 }, begin = { 0 };
 	uint32_t phase = WARM;
+	uint64_t taken = 0;
 	void *reader;
 
 	run->transport->reader_open(&reader, &run->shape, 0);
@@ -202,6 +232,10 @@ static int reader_main(struct run *run)
 	atomic_fetch_add(&run->desk->ready, 1);
 	while (phase != DONE) {
 		run->transport->read(reader, &tally);
+		if (tally.received + tally.lost != taken) {
+			taken = tally.received + tally.lost;
+			atomic_store_explicit(&credit->taken, taken, memory_order_release);
+		}
 		phase = atomic_load_explicit(&run->desk->phase, memory_order_relaxed);
 		if (phase == WARM)
 			begin = tally;
@@ -300,9 +334,16 @@ static void rest(const struct run *run, double ns)
 		machine_pause();
 }
 
+/* Writes BATCH messages, a part with each flush. */
+static void write_batch(const struct run *run, void *writer, const uint64_t *payloads)
+{
+	for (unsigned int i = 0; i < BATCH; i += run->flush)
+		run->transport->write(writer, payloads + (size_t)i * run->shape.payload_words,
+				      run->flush < BATCH - i ? run->flush : BATCH - i);
+}
+
 static int publish_main(struct run *run)
 {
-	const bool each = strcmp(run->measure, "each") == 0;
 	struct maker *maker = maker_open(run);
 	double *samples = samples_make();
 	uint64_t warm, until, from, to;
@@ -318,10 +359,7 @@ static int publish_main(struct run *run)
 		payloads = make(maker, BATCH);
 		rest(run, REST_NS);
 		from = machine_ticks();
-		for (unsigned int i = 0; each && i < BATCH; i++)
-			run->transport->write(writer, payloads + (size_t)i * maker->words, 1);
-		if (!each)
-			run->transport->write(writer, payloads, BATCH);
+		write_batch(run, writer, payloads);
 		to = machine_ticks();
 		if (from >= warm)
 			samples[count++] = (double)(to - from) / run->scale / BATCH;
@@ -334,26 +372,58 @@ static int publish_main(struct run *run)
 	return 0;
 }
 
+/* Messages that the slowest reader has read. */
+static uint64_t taken_by_all(const struct run *run)
+{
+	uint64_t least = UINT64_MAX, taken;
+
+	for (unsigned int i = 0; i < run->readers; i++) {
+		taken = atomic_load_explicit(&run->desk->credits[i].taken, memory_order_acquire);
+		least = taken < least ? taken : least;
+	}
+	return least;
+}
+
+/* Writes batches until this time. *taken: what the slowest reader had read when it was looked at. A
+ * quarter of the ring stays free, as a publisher may claim slots ahead. */
+static void write_until(struct run *run, struct maker *maker, void *writer, uint64_t until,
+			uint64_t *taken)
+{
+	const unsigned int window = run->transport->window;
+	const uint64_t room = window ? window : run->shape.slots - run->shape.slots / 4;
+	const uint64_t *payloads;
+
+	while (machine_ticks() < until) {
+		payloads = make(maker, BATCH);
+		while (run->lossless && maker->next - 1 - *taken > room) {
+			*taken = taken_by_all(run);
+			machine_pause();
+		}
+		write_batch(run, writer, payloads);
+	}
+}
+
 static int throughput_main(struct run *run)
 {
 	struct maker *maker = maker_open(run);
 	double slowest = 0, mean = 0, lost = 0;
-	uint64_t warm, until;
+	uint64_t warm, until, taken = 0;
 	void *writer;
 
 	run->transport->writer_open(&writer, &run->shape, 0);
 	spawn(run, "reader");
 	warm = machine_ticks() + (uint64_t)(run->scale * 1e6 * run->ms / 4);
 	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
-	while (machine_ticks() < warm)
-		run->transport->write(writer, make(maker, BATCH), BATCH);
+	write_until(run, maker, writer, warm, &taken);
 	phase_set(run, MEASURE);
-	while (machine_ticks() < until)
-		run->transport->write(writer, make(maker, BATCH), BATCH);
+	write_until(run, maker, writer, until, &taken);
 	join(run);
 	for (unsigned int i = 0; i < run->readers; i++) {
 		const struct outcome *outcome = &run->desk->outcomes[i];
 
+		if (run->lossless && outcome->tally.lost)
+			machine_fail("reader %u lost %llu messages, although the writer waited", i,
+				     (unsigned long long)outcome->tally.lost);
 		if (i > 0 && outcome->rate >= slowest)
 			continue;
 		slowest = outcome->rate;
@@ -525,9 +595,10 @@ static const struct {
 	const char *name;
 	int (*run)(struct run *);
 } measures[] = {
-	{ "publish", publish_main }, { "each", publish_main },  { "throughput", throughput_main },
-	{ "latency", latency_main }, { "open", open_main },     { "count", count_main },
-	{ "drain", drain_main },     { "reader", reader_main }, { "echo", echo_main },
+	{ "publish", publish_main }, { "throughput", throughput_main },
+	{ "latency", latency_main }, { "open", open_main },
+	{ "count", count_main },     { "drain", drain_main },
+	{ "reader", reader_main },   { "echo", echo_main },
 	{ "late", late_main },
 };
 
@@ -541,7 +612,21 @@ static unsigned int number(const char *text, unsigned long low, unsigned long hi
 	return (unsigned int)value;
 }
 
-static void run_fill(struct run *run, char **argv)
+static void shape_fill(struct shape *shape, const char *folder, unsigned int payload,
+		       unsigned int ring)
+{
+	shape->folder = folder;
+	shape->payload_words = payload / 8;
+	shape->slot_bytes = (HEADER_BYTES + payload + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+	shape->slots = 1;
+	while (shape->slots * 2 <= ring / shape->slot_bytes)
+		shape->slots *= 2;
+	if (shape->slots < 4 * BATCH)
+		machine_fail("found a ring of %u bytes, expected room for %u messages of %u bytes",
+			     ring, 4 * BATCH, payload);
+}
+
+static void run_fill(struct run *run, int argc, char **argv)
 {
 	run->program = argv[0];
 	run->folder = argv[1];
@@ -549,14 +634,14 @@ static void run_fill(struct run *run, char **argv)
 	for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
 		if (strcmp(transports[i]->name, argv[3]) == 0)
 			run->transport = transports[i];
-	run->shape.folder = run->folder;
-	run->shape.slot_bytes = number(argv[4], 64, 4096) / 64 * 64;
-	run->shape.payload_words = (run->shape.slot_bytes - HEADER_BYTES) / 8;
-	run->shape.slots = RING_BYTES;
-	while (run->shape.slots > RING_BYTES / run->shape.slot_bytes)
-		run->shape.slots /= 2;
 	run->readers = number(argv[5], 0, READERS_MAX);
 	run->ms = number(argv[6], 0, 60000);
+	shape_fill(&run->shape, run->folder, number(argv[4], 8, PAYLOAD_WORDS * 8) / 8 * 8,
+		   argc > 7 ? number(argv[7], 0, 1u << 30) : RING_BYTES);
+	run->flush = argc > 8 ? number(argv[8], 1, BATCH) : BATCH;
+	run->lossless = argc > 9 && strcmp(argv[9], "lossless") == 0;
+	if (argc > 9 && !run->lossless)
+		machine_fail("found %s, expected lossless", argv[9]);
 	run->desk = machine_share(run->folder, "desk", sizeof(*run->desk));
 	if (run->desk->scale <= 0)
 		run->desk->scale = machine_ticks_per_ns();
@@ -564,26 +649,42 @@ static void run_fill(struct run *run, char **argv)
 	setenv("TICKBUS_RUNTIME_DIR", run->folder, 1);
 }
 
+/* The transports of bench/peers/. */
+static int peers_print(void)
+{
+	printf("[");
+	for (size_t i = FIRST_PEER; i < sizeof(transports) / sizeof(transports[0]); i++)
+		printf("%s\"%s\"", i > FIRST_PEER ? ", " : "", transports[i]->name);
+	puts("]");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct run run = { 0 };
 
-	if (argc != 7) {
-		fputs("usage: tickbus-bench FOLDER MEASURE TRANSPORT SLOT_BYTES READERS MS\n",
+	if (argc < 7 || argc > 10) {
+		fputs("usage: tickbus-bench FOLDER MEASURE TRANSPORT PAYLOAD READERS MS [RING "
+		      "[FLUSH [lossless]]]\n",
 		      stderr);
 		return 2;
 	}
 	alarm(GIVE_UP_S); /* ends the program even if the other process never starts */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	run_fill(&run, argv);
+	run_fill(&run, argc, argv);
 	if (strcmp(run.measure, "transfer") == 0)
 		return lines_transfer(&run.shape, run.ms);
 	if (strcmp(run.measure, "stream") == 0)
 		return lines_stream(&run.shape, run.ms);
+	if (strcmp(run.measure, "clock") == 0)
+		return machine_clock(run.ms);
 	if (strcmp(run.measure, "hiccups") == 0)
 		return hiccups_watch(&run.shape, run.readers + 1, run.ms);
+	if (strcmp(run.measure, "peers") == 0)
+		return peers_print();
 	if (!run.transport)
-		machine_fail("found transport %s, expected bare, local, checked or marked",
+		machine_fail("found transport %s, expected bare, log, local, checked, marked or a "
+			     "peer that is installed",
 			     argv[3]);
 	for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]); i++)
 		if (strcmp(measures[i].name, run.measure) == 0)

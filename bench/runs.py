@@ -27,7 +27,7 @@ SIGN = slice(128, 136)  # nonzero once measuring has begun: the phase of the des
 def stalled(build, measure, transport, file):
     """The output of a program that was stopped while it measured, which its shared file shows."""
     with tempfile.TemporaryDirectory() as folder:
-        with subprocess.Popen([f"{build}/bench/tickbus-bench", folder, measure, transport, "64", "1",
+        with subprocess.Popen([f"{build}/bench/tickbus-bench", folder, measure, transport, "32", "1",
                                str(MEASURE_MS)], stdout=subprocess.PIPE, text=True) as running:
             path = pathlib.Path(folder) / file
             while not path.exists() or not any(path.read_bytes()[SIGN]):
@@ -55,15 +55,15 @@ def stalls(build):
 def main(script, build):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "bench.json"
-        subprocess.run([script, "--tiny", "--build", build, "--json", path, "limit", "publish/64",
-                        "throughput/256/checked/1", "latency/64", "open/256", "batches", "joins", "images",
-                        "get", "conflate", "topics/16", "merge", "idle"], check=True)
+        subprocess.run([script, "--tiny", "--build", build, "--json", path, "limit", "publish/32/8m", "publish/64/256k",
+                        "throughput/256/8m/batch/lossless/checked/1", "latency/64", "open/256", "batches", "joins",
+                        "images", "get", "conflate", "topics/16", "merge", "idle"], check=True)
         found = json.loads(path.read_text())
     names = [row["name"] for row in found["results"]]
     assert names and len(names) == len(set(names)), names
-    assert {"publish/64/checked/0", "batches/local", "joins/again/idle", "joins/many", "images/image", "get/64",
-            "conflate/100000/250ms/bytes", "topics/16/rest", "topics/16/busy", "merge/4/each",
-            "merge/4/runs", "idle/pubd"} <= set(names), names
+    assert {"publish/32/8m/batch/checked/0", "publish/32/8m/each/local/0", "limit/clock", "batches/local",
+            "joins/again/idle", "joins/many", "images/image", "get/64", "conflate/100000/250ms/bytes",
+            "topics/16/rest", "topics/16/busy", "merge/4/each", "merge/4/runs", "idle/pubd"} <= set(names), names
     many = len(os.sched_getaffinity(0)) > 1  # a single core allows no measurement between two cores
     assert not many or {"limit/hiccups", "latency/64/local"} <= set(names), names
     assert {name for name in names if name.startswith("open")} == (

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the library of another commit, to be measured beside this one."""
+import re
+import subprocess
+
+
+class Wrong(Exception):
+    pass
+
+
+def run(command, folder, **more):
+    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, **more)
+    if done.returncode:
+        raise Wrong(f"{' '.join(map(str, command))}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def soname(library):
+    return re.search(r"Library soname: \[(.*)\]", run(["readelf", "-d", library], "/"))[1]
+
+
+def library_of(build):
+    found = [path for path in (build / "lib").glob("libtickbus.so.*") if path.is_file() and not path.is_symlink()]
+    if len(found) != 1:
+        raise Wrong(f"{build}/lib: found {len(found)} libraries, expected 1")
+    return found[0]
+
+
+def build(root, commit):
+    """The release build of a commit, in build/against/HASH. It is made once."""
+    found = subprocess.run(["git", "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"], cwd=root,
+                           capture_output=True, text=True)
+    if found.returncode:
+        raise Wrong(f"--against: found {commit}, expected a commit of this repository")
+    name = found.stdout.strip()
+    folder = root / "build/against" / name[:12]
+    tree, made = folder / "tree", folder / "build"
+    if not (tree / "meson.build").exists():
+        tree.mkdir(parents=True, exist_ok=True)
+        archive = subprocess.run(["git", "archive", name], cwd=root, capture_output=True, check=True).stdout
+        subprocess.run(["tar", "-x"], cwd=tree, input=archive, check=True)
+    if not (made / "build.ninja").exists():
+        run(["meson", "setup", made, tree, "--buildtype=release", "-Dtests=disabled"], root)
+    run(["ninja", "-C", made], root)
+    return made
+
+
+def environment(ours, theirs):
+    """What makes a program that was linked to our library use theirs."""
+    names = [soname(library_of(build)) for build in (ours, theirs)]
+    if names[0] != names[1]:
+        raise Wrong(f"{theirs}: found library {names[1]}, expected {names[0]}: the two cannot be exchanged")
+    return {"LD_LIBRARY_PATH": str(theirs / "lib")}
