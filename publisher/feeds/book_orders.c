@@ -121,6 +121,17 @@ struct book_order *book_orders_find(struct book_orders *orders, uint64_t referen
 	return too_long(orders, from, at) ? find_long(orders, reference) : found(orders, at);
 }
 
+void book_orders_fetch(const struct book_orders *orders, uint64_t reference)
+{
+	const char *entry;
+
+	if (orders->keyed)
+		return;
+	entry = (const char *)&orders->entries[home(orders, reference, false)];
+	__builtin_prefetch(entry, 1);
+	__builtin_prefetch(entry + 63, 1);
+}
+
 static void put(struct book_orders *orders, size_t at, const struct book_order *order)
 {
 	orders->entries[at] = *order;

@@ -52,6 +52,9 @@ void book_orders_clear(struct book_orders *);
 /* The order, or NULL. Valid until the next find, add or remove. */
 struct book_order *book_orders_find(struct book_orders *, uint64_t reference);
 
+/* Fetches the memory in which this order is looked for, before it is needed. */
+void book_orders_fetch(const struct book_orders *, uint64_t reference);
+
 /* Makes room for one more order: 0, -ENOMEM, or -EOVERFLOW: there are BOOK_ORDERS_MAX. */
 int book_orders_reserve(struct book_orders *);
 

@@ -309,6 +309,8 @@ static int read_source(struct feed *feed)
 		if (feed->pace.speed_milli && !await_message(feed, &message))
 			return -EINTR;
 		feed->message++;
+		if (message.ahead)
+			market_expect(feed->market, message.ahead, message.ahead_length);
 		note_message(feed, &message);
 		result = market_message(feed->market, &message);
 		end_message(feed);

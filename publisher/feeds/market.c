@@ -19,7 +19,8 @@
 #include "schemas/quote.h"
 #include "tickbus/record.h"
 
-#define DEPTH 10
+#define DEPTH    10
+#define EXPECTED 8
 
 static_assert(MARKET_WIDE == BOOK_SYMBOLS, "the symbol after the last locate");
 static_assert(MARKET_COUNTER_COUNT <= 64, "as many as a publisher shows of one feed");
@@ -63,6 +64,8 @@ struct market {
 	uint64_t now_ns;        /* of the current message */
 	uint64_t malformed;
 	uint64_t counters[MARKET_COUNTER_COUNT];
+	uint16_t expected[EXPECTED]; /* locates of messages that were announced */
+	unsigned int expected_next;
 };
 
 /* Other threads read counters: each is a word, stored whole. */
@@ -501,6 +504,41 @@ static void malformed(struct market *market, int result, uint64_t offset)
 					    : MARKET_COUNTER_BAD_VALUE);
 	if (market->malformed++ < MARKET_MALFORMED_REPORTED && market->options.malformed)
 		market->options.malformed(market->options.user, offset, tb_error());
+}
+
+/* Adds, executions, cancels, deletes and replaces have a reference at the same place. */
+#define REFERENCE_AT  11
+#define REFERENCE_END 19
+
+static uint64_t big_endian(const uint8_t *bytes, size_t count)
+{
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < count; i++)
+		value = value << 8 | bytes[i];
+	return value;
+}
+
+/* A side's levels are behind a pointer. So the symbol is fetched first, and its best levels some
+ * messages later. */
+void market_expect(struct market *market, const uint8_t *bytes, size_t length)
+{
+	const uint16_t locate = market->expected[market->expected_next];
+	uint16_t *const place = &market->expected[market->expected_next];
+
+	market->expected_next = (market->expected_next + 1) % EXPECTED;
+	for (unsigned int side = 0; side < 2; side++) {
+		const struct book_side *levels = &market->book.symbols[locate].sides[side];
+
+		if (levels->count > 0)
+			__builtin_prefetch(&levels->levels[levels->count - 1], 1);
+	}
+	if (length < REFERENCE_END)
+		return;
+	*place = (uint16_t)big_endian(bytes + 1, 2);
+	book_orders_fetch(&market->book.orders, big_endian(bytes + REFERENCE_AT, 8));
+	__builtin_prefetch(&market->book.symbols[*place]);
+	__builtin_prefetch(&market->symbols[*place], 1);
 }
 
 int market_message(struct market *market, const struct source_message *raw)

@@ -81,6 +81,9 @@ int market_open(struct market **, const struct market_options *);
 /* Takes NULL. */
 void market_close(struct market *);
 
+/* Fetches the memory that a later message will need. The message is not checked. */
+void market_expect(struct market *, const uint8_t *bytes, size_t length);
+
 /* Processes one message. 0, or -ENOMEM: the books are no longer right. */
 int market_message(struct market *, const struct source_message *message);
 

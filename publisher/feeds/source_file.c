@@ -3,7 +3,9 @@
  * those of the uncompressed stream.
  *
  * X-I1  buffer[next, count) holds the bytes after the last message given; the first of them is at
- *       `offset` of the stream. */
+ *       `offset` of the stream.
+ * X-I2  `ahead` is the beginning of a frame in the buffer, or its end or beyond; at most AHEAD
+ *       frames lie between `next` and it. */
 #include "publisher/feeds/source.h"
 
 #include <errno.h>
@@ -17,6 +19,7 @@
 
 #define FRAME_BYTES  2
 #define BUFFER_BYTES 262144
+#define AHEAD        16 /* messages; their orders are in memory by the time that they are used */
 
 struct source_file {
 	struct source source;
@@ -24,8 +27,10 @@ struct source_file {
 	char *path;
 	uint64_t offset;
 	size_t next, count;
-	bool end;    /* the stream ends after the buffer */
-	bool broken; /* the end is a failure to read */
+	size_t ahead;         /* where the frame begins that is announced next */
+	unsigned int between; /* frames between `next` and `ahead` */
+	bool end;             /* the stream ends after the buffer */
+	bool broken;          /* the end is a failure to read */
 	uint8_t buffer[BUFFER_BYTES];
 };
 
@@ -36,6 +41,7 @@ static void fill(struct source_file *file)
 	size_t left = file->count - file->next;
 
 	memmove(file->buffer, file->buffer + file->next, left);
+	file->ahead -= file->next;
 	file->next = 0;
 	file->count = left;
 	while (!file->end && file->count < FRAME_BYTES + ITCH_LENGTH_MAX) {
@@ -72,6 +78,32 @@ static int end(struct source_file *file, size_t left, size_t frame)
 					file->path);
 }
 
+/* Moves `ahead` over a frame that is whole in the buffer; NULL: it is not, or its length is wrong.
+ */
+static const uint8_t *skip(struct source_file *file)
+{
+	const uint8_t *frame = file->buffer + file->ahead;
+	const size_t left = file->count - file->ahead;
+
+	if (left < FRAME_BYTES || left < FRAME_BYTES + ((size_t)frame[0] << 8 | frame[1]))
+		return NULL;
+	file->ahead += FRAME_BYTES + ((size_t)frame[0] << 8 | frame[1]);
+	file->between++;
+	return frame;
+}
+
+/* Announces the message that comes AHEAD messages later. The first messages of a buffer are not
+ * announced. */
+static void announce(struct source_file *file, struct source_message *message)
+{
+	const uint8_t *frame = NULL;
+
+	while (file->between < AHEAD && (frame = skip(file)))
+		;
+	message->ahead = frame ? frame + FRAME_BYTES : NULL;
+	message->ahead_length = frame ? (size_t)frame[0] << 8 | frame[1] : 0;
+}
+
 /* A failure changes nothing, so the next call fails in the same way. */
 static int next(struct source *source, struct source_message *message)
 {
@@ -100,6 +132,11 @@ static int next(struct source *source, struct source_message *message)
 	message->offset = file->offset;
 	file->next += FRAME_BYTES + length;
 	file->offset += FRAME_BYTES + length;
+	if (file->between > 0)
+		file->between--;
+	else
+		file->ahead = file->next;
+	announce(file, message);
 	return 1;
 }
 
