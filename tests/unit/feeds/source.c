@@ -215,6 +215,41 @@ Test(source, stream_longer_than_buffers_is_read_whole)
 	}
 }
 
+/* Message i announces message i + AHEAD, but for the first of each buffer and the last of all. */
+Test(source, later_messages_are_announced)
+{
+	enum { AHEAD = 16, ROUNDS = 1000, ALL = ROUNDS * MESSAGES };
+	static struct content content;
+	static uint8_t next[AHEAD][64];
+	static size_t lengths[AHEAD];
+	unsigned int count = 0, announced = 0;
+	struct source_message message;
+	struct source *source;
+	FILE *file = fopen(path, "wb");
+
+	make_up(&content);
+	for (int i = 0; i < ROUNDS; i++)
+		cr_assert_eq(fwrite(content.bytes, 1, content.size, file), content.size);
+	cr_assert_eq(fclose(file), 0);
+	cr_assert_eq(source_file_open(&source, path), 0);
+	for (; source_next(source, &message) == 1; count++) {
+		const unsigned int at = count % AHEAD;
+
+		if (lengths[at] > 0) {
+			cr_assert_eq(message.length, lengths[at], "message %u", count);
+			cr_assert_arr_eq(message.bytes, next[at], lengths[at], "message %u", count);
+		}
+		lengths[at] = message.ahead ? message.ahead_length : 0;
+		announced += message.ahead != NULL;
+		if (message.ahead)
+			memcpy(next[at], message.ahead, message.ahead_length);
+	}
+	source_close(source);
+	cr_expect_eq(count, ALL);
+	cr_expect_geq(announced, ALL - ALL / 100);
+	cr_expect_eq(lengths[0] + lengths[AHEAD - 1], 0, "the last messages announce none");
+}
+
 Test(source, truncated_file_gives_whole_messages_then_error)
 {
 	static struct content content;
