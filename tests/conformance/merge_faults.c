@@ -70,6 +70,7 @@ static void run(enum tb_from from)
 	const int rounds = scene_rounds(3000);
 
 	merge_scene_subscribe(&scene, "f.*", from, TB_GAP_OLDEST);
+	cr_assert(merge_scene_until(&scene, &scene.appeared, 3));
 	for (int i = 0; i < rounds || (i < 9000 && !faults_happened()); i++) {
 		random_message();
 		if (random_below(&chance, 3) == 0)
