@@ -65,6 +65,24 @@ static bool all_rest(void)
 		}                                                                                  \
 	} while (0)
 
+/* Polls with a turn each until it is so, while the clock stands. */
+#define UNTIL_IN_TURNS(condition)                                                                  \
+	do {                                                                                       \
+		const uint64_t late_ms = scene_now_ms() + deadline_ms();                           \
+		while (!(condition)) {                                                             \
+			cr_assert_lt(scene_now_ms(), late_ms, "waited for " #condition ": %s",     \
+				     notes.text ? notes.text : "");                                \
+			subscriber->woken = true;                                                  \
+			cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());              \
+			sched_yield();                                                             \
+		}                                                                                  \
+	} while (0)
+
+static bool discovery_rests(void)
+{
+	return subscriber->discovery.outstanding == 0 && !discovery_waits(subscriber);
+}
+
 /* Stops the clock: from now on there is a turn only if something woke the subscriber, and no answer
  * is awaited. */
 static void stop(void)
@@ -72,7 +90,7 @@ static void stop(void)
 	clock_stop();
 	for (int i = 0; i < 3; i++)
 		cr_assert_geq(tb_poll(subscriber, 100), 0);
-	UNTIL(subscriber->discovery.outstanding == 0 && !discovery_waits(subscriber));
+	UNTIL_IN_TURNS(discovery_rests());
 }
 
 static void stop_at_rest(void)
@@ -231,15 +249,25 @@ Test(rest, topic_with_held_records_stays_awake)
 Test(rest, end_of_a_topic_is_reported)
 {
 	struct tb_topic *topic = rest_at_one("t");
-	const uint64_t end_ms = scene_now_ms() + deadline_ms();
 
 	stop_at_rest();
 	tb_topic_end(topic);
-	while (!notes.ended || !all_rest()) {
-		cr_assert_lt(scene_now_ms(), end_ms, "waited for the end: %s", notes.text);
-		subscriber->woken = true;
-		cr_assert_geq(tb_poll(subscriber, 100), 0);
-	}
+	UNTIL_IN_TURNS(notes.ended && discovery_rests());
+	UNTIL(all_rest());
+}
+
+/* Its line is not read again. */
+Test(rest, ended_topic_with_news_in_the_page_rests)
+{
+	struct tb_topic *topic = rest_at_one("t");
+
+	tb_topic_end(topic);
+	UNTIL(notes.ended && all_rest());
+	stop_at_rest();
+	subscriber->table[0]->look = true; /* as the pulse does */
+	subscriber->woken = true;
+	cr_assert_geq(tb_poll(subscriber, 100), 0);
+	UNTIL(all_rest());
 }
 
 Test(rest, restart_of_a_topic_is_reported)
