@@ -484,6 +484,39 @@ Test(merge, topic_with_another_schema_is_refused_and_the_rest_is_merged)
 	tb_schema_free(other);
 }
 
+/* Else a topic that is refused would have all the others refused. */
+Test(merge, topic_with_another_schema_does_not_decide_the_group)
+{
+	struct tb_schema *wanted = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n"), *other;
+	struct tb_topic_options odd = { .size = sizeof(odd),
+					.name = "g.odd",
+					.slots = SLOTS,
+					.instruments = 4,
+					.group = scene_group(scene.publisher, "other") };
+	struct tb_subscription_options options = { .size = sizeof(options),
+						   .on_record = notes_record,
+						   .on_event = notes_event,
+						   .schema = wanted,
+						   .flags = TB_MERGE };
+	struct tb_subscription *subscription;
+	struct notes notes = { 0 };
+	struct tb_topic *topic;
+
+	other = scene_schema("y", 1, "- {name: y, type: i32, doc: d}\n");
+	odd.schema = other;
+	options.user = &notes;
+	cr_assert_eq(tb_topic_create(scene.publisher, &odd, &topic), 0, "%s", tb_error());
+	scene_grouped(scene.publisher, "g.plain", SLOTS, 0, scene.group);
+	cr_assert_eq(tb_subscribe(scene.subscriber, "g.*", &options, &subscription), 0, "%s",
+		     tb_error());
+	cr_expect(strstr(notes.text, "refused g.odd 71"), "%s", notes.text);
+	cr_expect(strstr(notes.text, "appeared g.plain"), "%s", notes.text);
+	tb_unsubscribe(subscription);
+	notes_free(&notes);
+	tb_schema_free(wanted);
+	tb_schema_free(other);
+}
+
 /* -- images ----------------------------------------------------------------------------------- */
 
 static void writes_and_polls(unsigned int topics, int turns)
