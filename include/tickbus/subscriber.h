@@ -194,7 +194,7 @@ struct tb_event {
 	uint64_t delivered;     /* the last sequence delivered, reported as a gap or skipped */
 	uint64_t head;          /* the last head known; RESTART: of the old epoch */
 	int code;               /* REFUSED: an errno value: ENOENT, EACCES, EPROTO, ENOSPC ...;
-				 * STALE: 0, or the reason as above */
+				 * STALE, IMAGE: 0, or the reason as above; LEFT: as above */
 	const char *words;      /* the message for code; valid inside the handler */
 	uint32_t quality;       /* enum tb_quality: of the topic now; 0 if it is about no topic */
 	uint32_t quality_cause; /* QUALITY: enum tb_quality_cause, or the program's own; 0 if first
@@ -288,7 +288,7 @@ struct tb_subscription_options {
 	void *user;                   /* passed to the handlers */
 	enum tb_from from;
 	uint32_t flags;           /* TB_WAIT: wait for an exact name that is unknown; TB_STRICT;
-				   * TB_VALUES */
+				   * TB_VALUES; TB_WATCH; TB_MERGE; TB_NAMES_REQUIRED */
 	uint64_t epoch, sequence; /* TB_FROM_SEQUENCE; sequence counts from 1 */
 	const struct tb_schema *schema; /* refuse topics that do not fit it; NULL: accept any. Must
 					 * live as long as the subscription */
