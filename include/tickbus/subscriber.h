@@ -287,8 +287,8 @@ struct tb_subscription_options {
 	tb_event_handler *on_event;   /* NULL: events are counted only */
 	void *user;                   /* passed to the handlers */
 	enum tb_from from;
-	uint32_t flags;           /* TB_WAIT: wait for an exact name that is unknown; TB_STRICT;
-				   * TB_VALUES; TB_WATCH; TB_MERGE; TB_NAMES_REQUIRED */
+	uint32_t flags;           /* TB_WAIT: wait for an exact name that is unknown; TB_STRICT,
+				   * TB_VALUES, TB_WATCH, TB_MERGE, TB_NAMES_REQUIRED */
 	uint64_t epoch, sequence; /* TB_FROM_SEQUENCE; sequence counts from 1 */
 	const struct tb_schema *schema; /* refuse topics that do not fit it; NULL: accept any. Must
 					 * live as long as the subscription */
@@ -313,7 +313,8 @@ struct tb_subscription_options {
 	 * Intervals begin at the join. The records come at the end of the interval, in the order of
 	 * instruments. The topics need last values. Records that are left out count as skipped,
 	 * also if the ring has overwritten them; with exempt kinds that is a gap.
-	 * Records of kind cancel, status and of the kinds 8 to 127 are left out too, unless exempt.
+	 * Records that change no value are left out too, unless exempt. These are cancels, status
+	 * records, corrections with TB_FLAG_PAST, and the kinds 8 to 127.
 	 * After a gap all values are read: a record that the gap lost comes with TB_FLAG_IMAGE. A
 	 * record may come before the position has reached it; it counts as delivered when the
 	 * position passes it. With TB_FROM_IMAGE conflation begins behind the image. Not with
