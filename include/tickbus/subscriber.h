@@ -165,9 +165,8 @@ enum tb_event_kind {
 	TB_EVENT_COMPLETE, /* the image is complete: the program's table equals the publisher's at
 			    * sequence `delivered`. In a merge it comes once for all topics, with
 			    * the pattern. Each table then equals the publisher's after the last
-			    * record with a time up to time_ns. The image of a topic that joins,
-			    * restarts or is lapped later has a COMPLETE of its own, with the
-			    * topic's name */
+			    * record with a time up to time_ns. The image of a topic that joins
+			    * or restarts later has a COMPLETE of its own, with the topic's name */
 	TB_EVENT_NO_VALUE, /* the stored value of instrument `words` was never readable whole. The
 			    * image completes without it. A watch list: 8 looks in a row found it
 			    * torn; it comes once it is whole */
