@@ -3,7 +3,8 @@
  *
  * A writer at full speed with a group of four topics, and a reader that merges them, each on its
  * own thread. In half of the variants the writer waits for the reader, which must get everything.
- * In the others it laps the reader all the time.
+ * In the others it does not wait. There the reader waits once until it is lapped; further laps are
+ * chance.
  *
  * Payloads say the message and the place in it. So the reader checks that messages come in order,
  * and topics in order within a message. Per topic, delivered + lost = published. In TAP. */
@@ -26,7 +27,7 @@
 #define TOPICS  4
 #define SLOTS   256
 #define LATE_MS 60000
-#define NAP     1000 /* the record at which a reader that may lose records sleeps */
+#define LAP_AT  1000 /* the record at which a reader that may lose records waits to be lapped */
 
 struct variant {
 	const char *name, *scheme;
@@ -82,7 +83,7 @@ static unsigned int number_of(const char *topic)
 }
 
 /* Each message has a record of one of the topics at least. So some ring is overwritten. */
-static void sleep_until_lapped(uint64_t message)
+static void wait_for_lap(uint64_t message)
 {
 	while (atomic_load_explicit(&written, memory_order_relaxed) <
 		       message + (uint64_t)2 * TOPICS * SLOTS &&
@@ -111,8 +112,8 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	seen.time_ns = record->time_ns;
 	seen.records++;
 	atomic_store_explicit(&read_to, message, memory_order_relaxed);
-	if (!variant->paced && seen.records == NAP)
-		sleep_until_lapped(message);
+	if (!variant->paced && seen.records == LAP_AT)
+		wait_for_lap(message);
 }
 
 static void on_event(void *user, const struct tb_event *event)
@@ -213,7 +214,7 @@ static void write_all(uint64_t messages, uint64_t seed)
 		}
 		atomic_store_explicit(&written, n, memory_order_relaxed);
 	}
-	atomic_store(&written, UINT64_MAX); /* the reader sleeps no longer */
+	atomic_store(&written, UINT64_MAX); /* the reader waits no longer */
 	for (unsigned int i = 0; i < TOPICS; i++)
 		if (tb_topic_end(topics[i]) < 0)
 			complain("%s", tb_error());

@@ -53,30 +53,22 @@ static bool all_rest(void)
 	return subscriber->discovery.outstanding == 0;
 }
 
-/* Polls until it is so. */
-#define UNTIL(condition)                                                                           \
+/* Polls until it is so; with a turn in each poll if `turns`. */
+#define POLL_UNTIL(condition, turns)                                                               \
 	do {                                                                                       \
 		const uint64_t late_ms = scene_now_ms() + deadline_ms();                           \
 		while (!(condition)) {                                                             \
 			cr_assert_lt(scene_now_ms(), late_ms, "waited for " #condition ": %s",     \
 				     notes.text ? notes.text : "");                                \
+			subscriber->woken |= (turns);                                              \
 			cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());              \
 			sched_yield();                                                             \
 		}                                                                                  \
 	} while (0)
 
-/* Polls with a turn each until it is so, while the clock stands. */
-#define UNTIL_IN_TURNS(condition)                                                                  \
-	do {                                                                                       \
-		const uint64_t late_ms = scene_now_ms() + deadline_ms();                           \
-		while (!(condition)) {                                                             \
-			cr_assert_lt(scene_now_ms(), late_ms, "waited for " #condition ": %s",     \
-				     notes.text ? notes.text : "");                                \
-			subscriber->woken = true;                                                  \
-			cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());              \
-			sched_yield();                                                             \
-		}                                                                                  \
-	} while (0)
+#define UNTIL(condition) POLL_UNTIL(condition, false)
+/* Answers are taken in turns, also while the clock stands. */
+#define UNTIL_IN_TURNS(condition) POLL_UNTIL(condition, true)
 
 static bool discovery_rests(void)
 {
