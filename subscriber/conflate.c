@@ -280,7 +280,7 @@ struct conflate_verdict conflate_takes(struct conflate *conflate, const struct r
 	struct conflate_verdict verdict = { .deliver = true };
 
 	if (copy->sequence < held)
-		return (struct conflate_verdict){ .again = true }; /* Z-I2 */
+		return (struct conflate_verdict){ 0 }; /* Z-I2 */
 	due_clear(conflate, instrument);
 	/* Also if the copy waits: its slot has the held value no more. */
 	verdict.skipped = held_replace(conflate, instrument, 0);

@@ -51,11 +51,11 @@ struct conflate {
 	uint64_t *due;       /* a bit each: its slot is to be copied */
 };
 
-/* What becomes of a record or a copy, and what it adds to the accounts. */
+/* What becomes of a record or a copy, and what it adds to the accounts. A copy that is older than
+ * the ring adds nothing: its slot stays due. */
 struct conflate_verdict {
 	bool deliver;
 	bool image; /* a value at or below the position that the accounts have already */
-	bool again; /* the copy is older than the ring: copy the slot again */
 	uint8_t records, skipped;
 };
 
@@ -97,7 +97,7 @@ void conflate_empty(struct conflate *, uint32_t instrument);
 bool conflate_is_due(const struct conflate *, uint32_t instrument);
 /* The instrument is not wanted any more. Returns how many records are skipped by that. */
 uint64_t conflate_forget(struct conflate *, uint32_t instrument);
-/* So are those that have a bit. */
+/* The same for each instrument that has a bit. */
 uint64_t conflate_leave(struct conflate *, const uint64_t *left);
 /* Every slot was looked at. False: copies failed, and the pass begins again. */
 bool conflate_pass_ends(struct conflate *);

@@ -206,8 +206,6 @@ int deliver_newest(struct tb_source *source, struct record *copy)
 
 	count(source, SUBSCRIPTION_RECORDS, verdict.records);
 	count(source, SUBSCRIPTION_SKIPPED, verdict.skipped);
-	if (verdict.again)
-		return -EAGAIN;
 	if (!verdict.deliver)
 		return 0;
 	if (verdict.image)

@@ -28,8 +28,7 @@ void deliver_batch(struct tb_source *, const void *records, uint32_t count);
 void deliver_passed(struct tb_source *, const struct record *);
 /* A value of an image or a watch list; not a move of the position. */
 void deliver_value(struct tb_source *, struct record *);
-/* Conflation: the valid copy of a slot. Returns whether it was delivered; -EAGAIN if the ring shows
- * that it is too old. */
+/* Conflation: the valid copy of a slot. Returns how many records were delivered, 0 or 1. */
 int deliver_newest(struct tb_source *, struct record *);
 /* Conflation: the position moves to the target of a jump. */
 void deliver_jump(struct tb_source *);

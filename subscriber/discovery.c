@@ -192,24 +192,23 @@ static void refused(struct tb_subscriber *subscriber, const struct control_topic
 				text);
 }
 
-/* Whether the topic's schema fits the caller's. Checked before the join, which the publisher
- * counts. */
+/* Whether the topic's schema fits the caller's, and in a merge its group. Checked before the join,
+ * which the publisher counts. The schema comes first: a topic that is refused for it does not
+ * decide the group. */
 static bool topic_fits(struct tb_subscriber *subscriber, const struct control_topic *topic,
 		       const struct tb_schema *schema)
 {
-	const struct tb_schema *wanted = subscriber->discovery.subscription->options.schema;
+	struct tb_subscription *subscription = subscriber->discovery.subscription;
+	const struct tb_schema *wanted = subscription->options.schema;
+	int result = 0;
 
-	const int fits = merge_state_fits(subscriber->discovery.subscription, topic);
-
-	if (fits < 0) {
-		refused(subscriber, topic, -fits, tb_error());
-		return false;
-	}
-	if (!wanted || tb_schema_compatible(schema, wanted) == 0)
-		return true;
-	error_prefix(-EPROTO, "topic %s: ", topic->name);
-	refused(subscriber, topic, EPROTO, tb_error());
-	return false;
+	if (wanted && tb_schema_compatible(schema, wanted) != 0)
+		result = error_prefix(-EPROTO, "topic %s: ", topic->name);
+	if (result == 0)
+		result = merge_state_fits(subscription, topic);
+	if (result < 0)
+		refused(subscriber, topic, -result, tb_error());
+	return result == 0;
 }
 
 /* Reports topics that an earlier connection had and the publisher does not have now. */

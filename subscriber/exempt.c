@@ -29,7 +29,7 @@ static int check(const struct tb_subscription_options *options)
 			return error_set(EINVAL,
 					 "subscription options: exempt topic %zu is NULL, "
 					 "expected a pattern",
-					 i);
+					 i + 1);
 		result = pattern_check(options->exempt_topics[i]);
 		if (result < 0)
 			return error_prefix(result, "exempt topic %zu: ", i + 1);

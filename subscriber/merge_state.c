@@ -83,7 +83,7 @@ int merge_state_fits(struct tb_subscription *subscription, const struct control_
 
 void merge_state_line(struct tb_source *source, const struct progress *line)
 {
-	if (line->complete_ns > source->complete_ns)
+	if (line->complete_ns > source->complete_ns && !source->leaving)
 		source->away_ms = 0;
 	if (source->subscription->merge)
 		source->subscription->merge->rests = false;
@@ -161,13 +161,17 @@ bool merge_state_is_away(const struct tb_source *source)
 }
 
 /* The time counts while there is a connection. A topic that is leaving does not bound T any more.
- * So it leaves in any case, even if it is back meanwhile, and then joins again at T. */
+ * So it leaves in any case, even if it is back meanwhile, and then joins again at T. Its time away
+ * bounds how long the merge waits for memory that may not be READ any more. */
 static void away_judge(struct tb_source *source)
 {
 	const struct tb_subscriber *subscriber = source->subscription->subscriber;
 
-	if (source->leaving)
+	if (source->leaving) {
+		if (source->away_ms == 0 && merge_state_is_away(source))
+			source->away_ms = clock_coarse_ms();
 		return;
+	}
 	if (!subscriber->welcomed || !merge_state_is_away(source)) {
 		source->away_ms = 0;
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies last-value slots, in place or by READ, and delivers them as an image. image.c has the
- * rules.. value_reads.c copies. */
+ * rules, value_reads.c copies. */
 #include "subscriber/pull_image.h"
 
 #include "bus/clock.h"

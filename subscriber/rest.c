@@ -17,12 +17,18 @@
 #include "subscriber/image.h"
 #include "subscriber/pull_view.h"
 
+/* The line of a topic that has ended is not read again. */
+static bool wants_line(const struct tb_source *source)
+{
+	return source->state != SOURCE_ENDED && (source->look || source->invalid > 0);
+}
+
 /* L-I1. A new kind of work that needs polls of its source belongs here, unless it ends before
  * advance_poll() returns. */
 static bool has_work(const struct tb_source *source)
 {
 	return source->has_successor ||                        /* it switches to the next epoch */
-	       source->look || source->invalid > 0 ||          /* the line is to be read */
+	       wants_line(source) ||                           /* the line is to be read */
 	       source->collected.held > 0 ||                   /* for a batch */
 	       source->subscription->merge ||                  /* it waits for other topics, too */
 	       source->mapping.watch ||                        /* looks have a pace */

@@ -127,7 +127,7 @@ static uint32_t run_end(const struct value_reads *reads, uint32_t first, uint32_
 	return end;
 }
 
-/* The same for wanted slots. */
+/* Takes the next run of wanted slots into a free chunk. False: the pass has no more. */
 static bool values_begin(struct tb_source *source, struct value_chunk *chunk)
 {
 	struct value_reads *reads = &source->value_reads;

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of layers.py and labels.py find what they are for: in small trees that break each rule."""
+"""The checks of layers.py, labels.py and decisions.py find what they are for: in small trees that break each rule."""
 import json
 import pathlib
 import subprocess
@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
+import decisions
 import labels
 import layers
 
@@ -70,6 +71,26 @@ class Labels(unittest.TestCase):
     def test_label_without_definition_is_found(self):
         self.assertEqual(labels.breaches({"a.c": "int x; /* Q2 */\n"})[0],
                          ["a.c:1: names Q2, found no definition of it"])
+
+
+class Decisions(unittest.TestCase):
+    PAGE = {"a.md": "# Page\n\n## Part\n\n### `x` is read\n\n## Whole\n"}
+    LIST = "- [`x` is read](a.md#x-is-read)\n- [Whole](a.md#whole)\n"
+
+    def test_whole_list_passes(self):
+        self.assertEqual(decisions.breaches(self.LIST, self.PAGE), [])
+
+    def test_decision_that_is_not_listed_is_found(self):
+        self.assertEqual(decisions.breaches(self.LIST, {"a.md": self.PAGE["a.md"] + "## More\n"}),
+                         ["README.md: lacks the decision \"More\" of a.md"])
+
+    def test_entry_without_decision_is_found(self):
+        self.assertEqual(decisions.breaches(self.LIST + "- [Less](a.md#less)\n", self.PAGE),
+                         ["README.md: names \"Less\", found no such decision in a.md"])
+
+    def test_wrong_fragment_is_found(self):
+        self.assertEqual(decisions.breaches(self.LIST.replace("#whole", "#part"), self.PAGE),
+                         ["README.md: \"Whole\" points to #part, expected #whole"])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@
 
 #define INTERVAL_US_MAX 60000000 /* the library's limit */
 
-/* A whole number and its unit, in microseconds. 0: the text is none, or out of bounds. */
+/* A whole number and its unit, in microseconds. 0: the text is no interval, or out of bounds. */
 static uint32_t interval_us(const char *text)
 {
 	static const struct {

@@ -60,20 +60,40 @@ void rows_header(struct rows *rows, const struct tb_schema *schema)
 	put_header(rows, schema);
 }
 
-/* A source beyond the table gets a header row before each of its rows. */
+/* The topic's place in the table; NULL: the table is full. Most rows find it by the source. */
+static struct rows_head *head_find(struct rows *rows, const struct tb_source *source)
+{
+	const char *topic = tb_source_topic(source);
+	struct rows_head *const end = rows->heads + rows->head_count;
+	struct rows_head *head;
+
+	for (head = rows->heads; head < end; head++)
+		if (head->source == source && strcmp(head->topic, topic) == 0)
+			return head;
+	for (head = rows->heads; head < end; head++)
+		if (strcmp(head->topic, topic) == 0)
+			break;
+	if (head == rows->heads + ROWS_TOPICS_MAX)
+		return NULL;
+	if (head == end) {
+		rows->head_count++;
+		snprintf(head->topic, sizeof(head->topic), "%s", topic);
+	}
+	head->source = source;
+	return head;
+}
+
+/* A topic beyond the table gets a header row before each of its rows. */
 static void topic_header(struct rows *rows, const struct tb_source *source)
 {
 	const struct tb_schema *schema = tb_source_schema(source);
 	const uint64_t fingerprint = tb_schema_fingerprint(schema);
-	size_t i = 0;
+	struct rows_head *head = head_find(rows, source);
 
-	while (i < rows->head_count && rows->heads[i].source != source)
-		i++;
-	if (i < rows->head_count && rows->heads[i].fingerprint == fingerprint)
+	if (head && head->fingerprint == fingerprint)
 		return;
-	if (i < ROWS_TOPICS_MAX)
-		rows->heads[i] = (struct rows_head){ source, fingerprint };
-	rows->head_count += i == rows->head_count && i < ROWS_TOPICS_MAX;
+	if (head)
+		head->fingerprint = fingerprint;
 	output_value(&rows->out, rows->values, tb_source_topic(source));
 	output_byte(&rows->out, ',');
 	put_header(rows, schema);

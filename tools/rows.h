@@ -24,10 +24,12 @@
 #define ROWS_TOPICS_MAX   1024
 #define ROWS_COUNTERS_MAX 64
 
-/* A topic whose header row was printed. */
+/* A topic whose header row was printed. The name decides: a topic that comes back may have another
+ * source, and the memory of a freed source may become that of another topic. */
 struct rows_head {
-	const struct tb_source *source;
+	const struct tb_source *source; /* where the name was found last */
 	uint64_t fingerprint;
+	char topic[TB_TOPIC_NAME_MAX + 1];
 };
 
 struct rows {

@@ -176,9 +176,12 @@ static int file_add(struct wanted_list *list, const char *path, const struct com
 {
 	struct place place = { .call = call, .source = path };
 	size_t length = 0;
-	char *bytes = file_load(path, list->again, &length);
+	char *bytes;
 	int status = 0;
 
+	if (!*path)
+		return wrong(&place, "found \"@\", expected the path of a file behind it");
+	bytes = file_load(path, list->again, &length);
 	if (!bytes) {
 		fprintf(stderr, "tickbus %s: --names: %s: %s\n", call->command->name, path,
 			errno == EFBIG    ? "found more than 16 MiB, expected a name on each line"
@@ -234,8 +237,10 @@ static int source_add(struct wanted_list *list, const char *source, const struct
 	list_sort(list);
 	if (list->count <= NAMES_MAX)
 		return 0;
-	fprintf(stderr, "tickbus %s: --names: found %zu names, expected at most %d\n",
-		call->command->name, list->count, NAMES_MAX);
+	fprintf(stderr, "tickbus %s: --names: ", call->command->name);
+	if (*source == '@')
+		fprintf(stderr, "%s: ", source + 1);
+	fprintf(stderr, "found %zu names, expected at most %d\n", list->count, NAMES_MAX);
 	return COMMAND_FAILED;
 }
 

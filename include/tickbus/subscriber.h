@@ -165,9 +165,8 @@ enum tb_event_kind {
 	TB_EVENT_COMPLETE, /* the image is complete: the program's table equals the publisher's at
 			    * sequence `delivered`. In a merge it comes once for all topics, with
 			    * the pattern. Each table then equals the publisher's after the last
-			    * record with a time up to time_ns. The image of a topic that joins,
-			    * restarts or is lapped later has a COMPLETE of its own, with the
-			    * topic's name */
+			    * record with a time up to time_ns. The image of a topic that joins
+			    * or restarts later has a COMPLETE of its own, with the topic's name */
 	TB_EVENT_NO_VALUE, /* the stored value of instrument `words` was never readable whole. The
 			    * image completes without it. A watch list: 8 looks in a row found it
 			    * torn; it comes once it is whole */
@@ -194,7 +193,7 @@ struct tb_event {
 	uint64_t delivered;     /* the last sequence delivered, reported as a gap or skipped */
 	uint64_t head;          /* the last head known; RESTART: of the old epoch */
 	int code;               /* REFUSED: an errno value: ENOENT, EACCES, EPROTO, ENOSPC ...;
-				 * STALE: 0, or the reason as above */
+				 * STALE, IMAGE: 0, or the reason as above; LEFT: as above */
 	const char *words;      /* the message for code; valid inside the handler */
 	uint32_t quality;       /* enum tb_quality: of the topic now; 0 if it is about no topic */
 	uint32_t quality_cause; /* QUALITY: enum tb_quality_cause, or the program's own; 0 if first
@@ -287,8 +286,8 @@ struct tb_subscription_options {
 	tb_event_handler *on_event;   /* NULL: events are counted only */
 	void *user;                   /* passed to the handlers */
 	enum tb_from from;
-	uint32_t flags;           /* TB_WAIT: wait for an exact name that is unknown; TB_STRICT;
-				   * TB_VALUES */
+	uint32_t flags;           /* TB_WAIT: wait for an exact name that is unknown; TB_STRICT,
+				   * TB_VALUES, TB_WATCH, TB_MERGE, TB_NAMES_REQUIRED */
 	uint64_t epoch, sequence; /* TB_FROM_SEQUENCE; sequence counts from 1 */
 	const struct tb_schema *schema; /* refuse topics that do not fit it; NULL: accept any. Must
 					 * live as long as the subscription */
@@ -313,7 +312,8 @@ struct tb_subscription_options {
 	 * Intervals begin at the join. The records come at the end of the interval, in the order of
 	 * instruments. The topics need last values. Records that are left out count as skipped,
 	 * also if the ring has overwritten them; with exempt kinds that is a gap.
-	 * Records of kind cancel, status and of the kinds 8 to 127 are left out too, unless exempt.
+	 * Records that change no value are left out too, unless exempt. These are cancels, status
+	 * records, corrections with TB_FLAG_PAST, and the kinds 8 to 127.
 	 * After a gap all values are read: a record that the gap lost comes with TB_FLAG_IMAGE. A
 	 * record may come before the position has reached it; it counts as delivered when the
 	 * position passes it. With TB_FROM_IMAGE conflation begins behind the image. Not with

@@ -861,6 +861,32 @@ static void damage(uint32_t instrument)
 	((_Atomic uint64_t *)(void *)slot)[2] ^= 1;
 }
 
+/* A slot whose writer has not come to it yet has an older value. */
+Test(conflate, copy_older_than_the_held_value_is_no_record_of_a_poll)
+{
+	char older[256], newer[256];
+	char *slot;
+	int count = 0;
+
+	join();
+	clock_stop();
+	slot = topic->last_value;
+	cr_assert_leq(topic->slot_bytes, sizeof(older));
+	update(0);
+	memcpy(older, slot, topic->slot_bytes);
+	update(0);
+	memcpy(newer, slot, topic->slot_bytes);
+	memcpy(slot, older, topic->slot_bytes);
+	interval_pass();
+	for (int quiet = 0; quiet < TURNS; quiet = is_quiet() ? quiet + 1 : 0)
+		count += poll(7);
+	cr_expect_eq(count, 0, "found %d records", count);
+	cr_expect_eq(subscription->sources->mapping.conflate->held_count, 1);
+	cr_expect_str_eq(seen.log, "", "found %s", seen.log);
+	memcpy(slot, newer, topic->slot_bytes);
+	cr_expect_str_eq(interval(), "A2 ", "found %s", seen.log);
+}
+
 static void end_is_seen(enum tb_event_kind end)
 {
 	for (int i = 0; i < 10000 && seen.events[end] == 0; i++) {

@@ -449,39 +449,68 @@ Test(merge, realm_that_sees_part_of_a_group_merges_that_part)
 	cr_expect_eq(scene.topics[TRADE].delivered, 0);
 }
 
-Test(merge, topic_with_another_schema_is_refused_and_the_rest_is_merged)
-{
-	struct tb_schema *wanted = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n"), *other;
-	struct tb_topic_options odd = { .size = sizeof(odd),
-					.name = "f.odd",
-					.slots = SLOTS,
-					.instruments = 4,
-					.group = scene.group };
-	struct tb_subscription_options options = { .size = sizeof(options),
-						   .on_record = notes_record,
-						   .on_event = notes_event,
-						   .schema = wanted,
-						   .flags = TB_MERGE };
+/* A subscription by pattern that wants schema x, and a topic with schema y. */
+static struct odd {
+	struct tb_schema *wanted, *other;
 	struct tb_subscription *subscription;
-	struct notes notes = { 0 };
+	struct notes notes;
+} odd;
+
+static void odd_topic(const char *name, struct tb_group *group)
+{
+	struct tb_topic_options how = {
+		.size = sizeof(how), .name = name, .slots = SLOTS, .instruments = 4, .group = group
+	};
 	struct tb_topic *topic;
 
-	other = scene_schema("y", 1, "- {name: y, type: i32, doc: d}\n");
-	odd.schema = other;
-	options.user = &notes;
-	cr_assert_eq(tb_topic_create(scene.publisher, &odd, &topic), 0, "%s", tb_error());
-	cr_assert_eq(tb_subscribe(scene.subscriber, "f.*", &options, &subscription), 0, "%s",
+	odd.wanted = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	how.schema = odd.other = scene_schema("y", 1, "- {name: y, type: i32, doc: d}\n");
+	cr_assert_eq(tb_topic_create(scene.publisher, &how, &topic), 0, "%s", tb_error());
+}
+
+static void odd_subscribe(const char *pattern)
+{
+	const struct tb_subscription_options options = { .size = sizeof(options),
+							 .on_record = notes_record,
+							 .on_event = notes_event,
+							 .user = &odd.notes,
+							 .schema = odd.wanted,
+							 .flags = TB_MERGE };
+
+	cr_assert_eq(tb_subscribe(scene.subscriber, pattern, &options, &odd.subscription), 0, "%s",
 		     tb_error());
-	cr_expect(strstr(notes.text, "refused f.odd 71"), "%s", notes.text);
+}
+
+static void odd_free(void)
+{
+	tb_unsubscribe(odd.subscription);
+	notes_free(&odd.notes);
+	tb_schema_free(odd.wanted);
+	tb_schema_free(odd.other);
+}
+
+Test(merge, topic_with_another_schema_is_refused_and_the_rest_is_merged)
+{
+	odd_topic("f.odd", scene.group);
+	odd_subscribe("f.*");
+	cr_expect(strstr(odd.notes.text, "refused f.odd 71"), "%s", odd.notes.text);
 	message();
 	put(TRADE);
 	put(CANCEL);
 	flush();
-	cr_expect(scene_poll_until(scene.subscriber, &notes.records, 2), "%s", notes.text);
-	tb_unsubscribe(subscription);
-	notes_free(&notes);
-	tb_schema_free(wanted);
-	tb_schema_free(other);
+	cr_expect(scene_poll_until(scene.subscriber, &odd.notes.records, 2), "%s", odd.notes.text);
+	odd_free();
+}
+
+/* Else a topic that is refused would have all the others refused. */
+Test(merge, topic_with_another_schema_does_not_decide_the_group)
+{
+	odd_topic("g.odd", scene_group(scene.publisher, "other"));
+	scene_grouped(scene.publisher, "g.plain", SLOTS, 0, scene.group);
+	odd_subscribe("g.*");
+	cr_expect(strstr(odd.notes.text, "refused g.odd 71"), "%s", odd.notes.text);
+	cr_expect(strstr(odd.notes.text, "appeared g.plain"), "%s", odd.notes.text);
+	odd_free();
 }
 
 /* -- images ----------------------------------------------------------------------------------- */

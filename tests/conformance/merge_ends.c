@@ -236,6 +236,27 @@ Test(merge_ends, refused_successor_leaves_after_its_old_ring)
 	cr_expect_eq(scene.restarts, 1);
 }
 
+/* As if the program had polled so rarely that the old memory may not be READ any more. */
+Test(merge_ends, refused_successor_of_unreadable_memory_leaves)
+{
+	struct tb_source *source;
+
+	hurry();
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	source = source_of(TRADE);
+	if (source->mapping.view)
+		cr_skip_test("mapped memory can always be read");
+	scene.subscription->merge->group = 999;
+	merge_scene_restart(&scene, TRADE);
+	merge_state_refused(source, EINVAL);
+	source->mapping.shown_ms = source->mapping.shown_rarely = 0;
+	cr_expect(merge_scene_until(&scene, &scene.lefts, 1), "%s", scene.text);
+	cr_expect_eq(scene.code, EINVAL);
+}
+
 /* As if a topic were missing after the connection was made again. */
 Test(merge_ends, topic_that_stays_away_is_left_out_and_may_come_back)
 {

@@ -13,7 +13,7 @@
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
-#define FAULTS "dup=0.05,reorder=0.05,delay=0.05,tear=0.2,fail=0.01,disconnect=0.002,stall=0.002"
+#define FAULTS "dup=0.05,reorder=0.05,delay=0.05,tear=0.2,fail=0.01,disconnect=0.005,stall=0.002"
 #define SLOTS  256
 
 static struct merge_scene scene;
@@ -70,7 +70,8 @@ static void run(enum tb_from from)
 	const int rounds = scene_rounds(3000);
 
 	merge_scene_subscribe(&scene, "f.*", from, TB_GAP_OLDEST);
-	for (int i = 0; i < rounds || (i < 9000 && !faults_happened()); i++) {
+	cr_assert(merge_scene_until(&scene, &scene.appeared, 3));
+	for (int i = 0; i < rounds || (i < 30000 && !faults_happened()); i++) {
 		random_message();
 		if (random_below(&chance, 3) == 0)
 			merge_scene_flush(&scene);
@@ -85,7 +86,10 @@ static void run(enum tb_from from)
 	if (from == TB_FROM_IMAGE)
 		cr_expect(merge_scene_until(&scene, &scene.completes, completes + 1));
 	cr_expect_eq(scene.lefts, 0, "%s", scene.words);
-	cr_expect(faults_happened());
+	cr_expect(faults_happened(),
+		  "found %" PRIu64 " torn and %" PRIu64 " failed READs, %" PRIu64
+		  " lost connections",
+		  fault_count(FAULT_TEAR), fault_count(FAULT_FAIL), fault_count(FAULT_DISCONNECT));
 }
 
 Test(merge_faults, faults_keep_order_and_accounts)

@@ -118,7 +118,7 @@ class Choose(Bench):
             result = self.run_tool("cat", "shm:b", "t.live", "--names=@" + path)
             self.assertEqual((result.returncode, result.stdout), (1, ""), message)
             self.assertEqual(len(result.stderr.splitlines()), 1)
-            self.assertTrue(result.stderr.startswith("tickbus cat: --names: "), result.stderr)
+            self.assertTrue(result.stderr.startswith(f"tickbus cat: --names: {path}:"), result.stderr)
             self.assertIn(message, result.stderr)
         for path, message in (("/nowhere", "No such file"), (self.folder, "Is a directory")):
             result = self.run_tool("cat", "shm:b", "t.live", "--names=@" + path)
@@ -303,6 +303,7 @@ class Choose(Bench):
     def test_wrong_options_are_named(self):
         for args, message in (
                 (["--names=A,,B"], '--names: found "" of 0 bytes'), (["--names="], '--names: found "" of 0'),
+                (["--names=@"], '--names: found "@", expected the path of a file'),
                 (["--names=" + "N" * 25], "of 25 bytes, expected a name of 1 to 24"),
                 (["--names-required"], "found --names-required without --names"),
                 (["--watch=poll"], "found --watch without --names"),

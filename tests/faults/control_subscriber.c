@@ -218,11 +218,11 @@ static void watch_names(struct tb_subscription_options *what)
 {
 	char *names = getenv("CONTROL_WATCH");
 
-	for (char *name = strtok(names, ","); names && name && watched_count < WATCHED_MAX;
+	if (!names)
+		return;
+	for (char *name = strtok(names, ","); name && watched_count < WATCHED_MAX;
 	     name = strtok(NULL, ","))
 		watched[watched_count++] = name;
-	if (watched_count == 0)
-		return;
 	what->names = watched;
 	what->name_count = watched_count;
 	what->flags |= TB_WATCH;

@@ -15,7 +15,8 @@ ONE_KIND = {"choice": "siw", "conflate": "siw", "watch": "siw",
             "merge": "rxe", "merge_ends": "rxe", "order": "rxe", "past": "rxe"}
 # These cases are about memory that is read in place.
 IN_PLACE = {"watch::looks_keep_their_distance", "past::times_are_found_while_a_thread_writes",
-            "merge_ends::old_rings_of_a_dead_publisher_are_read_in_order"}
+            "merge_ends::old_rings_of_a_dead_publisher_are_read_in_order",
+            "merge_ends::rings_that_the_new_publisher_lacks_are_read_to_their_heads"}
 
 
 def is_for(name, kind):

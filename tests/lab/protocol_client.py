@@ -46,7 +46,7 @@ def check_shape(peer, wanted, topic):
     require(shape["flags"] & 1, "the topic is not checked")
     require(topic.header() == (
         b"tickbus2", 2, shape["flags"], shape["epoch"], shape["topic_id"], shape["slot_bytes"], shape["slots"],
-        shape["capacity"], 0, shape["fingerprint"], 4096, topic.directory,
+        shape["capacity"], shape["group_id"], shape["fingerprint"], 4096, topic.directory,
         topic.last_value if shape["flags"] & 2 else 0, topic.ring, topic.size,
         shape["name"].encode().ljust(64, b"\0")), "the header differs from the grant")
     count, _, entries = peer.pulse()

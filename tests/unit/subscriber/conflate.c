@@ -620,3 +620,18 @@ Test(conflate, values_that_a_jump_replaced_are_passed_once)
 	cr_expect_eq(conflate_delivered_in(reader.conflate, 1, 1), 1);
 	history_end();
 }
+
+/* Its slot holds a newer value, so it needs no copy. */
+Test(conflate, value_older_than_a_delivered_value_is_skipped_at_once)
+{
+	const struct record older = { .sequence = 4, .instrument = 1, .kind = TB_KIND_UPDATE };
+	struct conflate_verdict verdict;
+
+	scene_begin(NOTHING);
+	take_same(5, INSTRUMENTS);
+	verdict = conflate_passes(reader.conflate, &older);
+	cr_expect_eq(verdict.skipped, 1);
+	cr_expect_eq(reader.conflate->held_count, 0);
+	cr_expect_not(conflate_is_due(reader.conflate, 1));
+	history_end();
+}

@@ -147,6 +147,24 @@ Test(merge_state, time_away_counts_while_there_is_a_connection)
 	cr_expect(sources[0]->leaving, "T may be past it, so it joins again");
 }
 
+Test(merge_state, time_away_of_a_leaving_topic_begins_once)
+{
+	uint64_t since_ms;
+
+	for (unsigned int i = 0; i < TOPICS; i++)
+		line(i, 0, 50);
+	merge_state_refused(sources[0], EINVAL);
+	merge_state_update(&subscription);
+	cr_expect_eq(sources[0]->away_ms, 0, "its memory can be read");
+	sources[0]->entry_lost_ms = 1;
+	merge_state_update(&subscription);
+	since_ms = sources[0]->away_ms;
+	cr_expect_neq(since_ms, 0);
+	clock_pass(100);
+	line(0, 0, 60); /* its last line */
+	cr_expect_eq(sources[0]->away_ms, since_ms);
+}
+
 static int fits(const char *name, uint32_t group)
 {
 	struct control_topic topic = { .shape = { .group = group } };

@@ -53,17 +53,27 @@ static bool all_rest(void)
 	return subscriber->discovery.outstanding == 0;
 }
 
-/* Polls until it is so. */
-#define UNTIL(condition)                                                                           \
+/* Polls until it is so; with a turn in each poll if `turns`. */
+#define POLL_UNTIL(condition, turns)                                                               \
 	do {                                                                                       \
 		const uint64_t late_ms = scene_now_ms() + deadline_ms();                           \
 		while (!(condition)) {                                                             \
 			cr_assert_lt(scene_now_ms(), late_ms, "waited for " #condition ": %s",     \
 				     notes.text ? notes.text : "");                                \
+			subscriber->woken |= (turns);                                              \
 			cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());              \
 			sched_yield();                                                             \
 		}                                                                                  \
 	} while (0)
+
+#define UNTIL(condition) POLL_UNTIL(condition, false)
+/* Answers are taken in turns, also while the clock stands. */
+#define UNTIL_IN_TURNS(condition) POLL_UNTIL(condition, true)
+
+static bool discovery_rests(void)
+{
+	return subscriber->discovery.outstanding == 0 && !discovery_waits(subscriber);
+}
 
 /* Stops the clock: from now on there is a turn only if something woke the subscriber, and no answer
  * is awaited. */
@@ -72,7 +82,7 @@ static void stop(void)
 	clock_stop();
 	for (int i = 0; i < 3; i++)
 		cr_assert_geq(tb_poll(subscriber, 100), 0);
-	UNTIL(subscriber->discovery.outstanding == 0 && !discovery_waits(subscriber));
+	UNTIL_IN_TURNS(discovery_rests());
 }
 
 static void stop_at_rest(void)
@@ -227,19 +237,28 @@ Test(rest, topic_with_held_records_stays_awake)
 
 /* -- what is no record ------------------------------------------------------------------------- */
 
-/* The message comes in a turn. */
+/* The message comes in a turn, and so do answers to questions that follow it. */
 Test(rest, end_of_a_topic_is_reported)
 {
 	struct tb_topic *topic = rest_at_one("t");
-	const uint64_t end_ms = scene_now_ms() + deadline_ms();
 
 	stop_at_rest();
 	tb_topic_end(topic);
-	while (!notes.ended) {
-		cr_assert_lt(scene_now_ms(), end_ms, "waited for the end: %s", notes.text);
-		subscriber->woken = true;
-		cr_assert_geq(tb_poll(subscriber, 100), 0);
-	}
+	UNTIL_IN_TURNS(notes.ended && discovery_rests());
+	UNTIL(all_rest());
+}
+
+/* Its line is not read again. */
+Test(rest, ended_topic_with_news_in_the_page_rests)
+{
+	struct tb_topic *topic = rest_at_one("t");
+
+	tb_topic_end(topic);
+	UNTIL(notes.ended && all_rest());
+	stop_at_rest();
+	subscriber->table[0]->look = true; /* as the pulse does */
+	subscriber->woken = true;
+	cr_assert_geq(tb_poll(subscriber, 100), 0);
 	UNTIL(all_rest());
 }
 
