@@ -95,7 +95,9 @@ TestSuite(market, .init = begin, .fini = end);
 
 static void send_bytes(const uint8_t *bytes, size_t length, uint64_t offset)
 {
-	const struct source_message message = { bytes, length, offset };
+	const struct source_message message = { .bytes = bytes,
+						.length = length,
+						.offset = offset };
 
 	record_count = 0;
 	cr_assert_eq(market_message(market, &message), 0);
