@@ -47,15 +47,6 @@ void record_store(struct slot *slot, const struct record *record, bool checked, 
 	record_put(slot, &head, record->payload, record->length, checked ? &salt : NULL);
 }
 
-RECORD_INLINE int slot_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence,
-			    struct record *copy, uint64_t *found)
-{
-	*found = atomic_load_explicit(&slot->word[0], memory_order_acquire); /* R1 */
-	if (*found != sequence)
-		return -EAGAIN;
-	return body_copy(slot, slot_bytes, sequence, copy);
-}
-
 RECORD_INLINE int copy_verify(struct record *copy, size_t slot_bytes, uint64_t sequence,
 			      bool checked, uint64_t salt)
 {
@@ -71,7 +62,10 @@ RECORD_INLINE int copy_verify(struct record *copy, size_t slot_bytes, uint64_t s
 int record_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
 		uint64_t *found)
 {
-	return slot_copy(slot, slot_bytes, sequence, copy, found);
+	*found = atomic_load_explicit(&slot->word[0], memory_order_acquire); /* R1 */
+	if (*found != sequence)
+		return -EAGAIN;
+	return body_copy(slot, slot_bytes, sequence, copy);
 }
 
 int record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, bool checked,
@@ -80,26 +74,66 @@ int record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, boo
 	return copy_verify(copy, slot_bytes, sequence, checked, salt);
 }
 
-RECORD_INLINE int slot_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence,
-			    struct record *copy, uint64_t *found, bool checked, uint64_t salt)
+/* The payload and the proof of a record whose header was copied. Its length is a compile-time
+ * constant, so the words are hashed in registers, in the pass that copies them. */
+RECORD_INLINE int rest_take(const struct slot *slot, struct record *copy, uint64_t salt,
+			    size_t length, bool checked)
 {
-	if (slot_copy(slot, slot_bytes, sequence, copy, found) < 0)
+	const struct record_head head = { copy->sequence, copy->time_ns,
+					  record_word(copy, META_WORD) };
+	uint64_t words[RECORD_FIXED_MAX / 8];
+
+	_Pragma("GCC unroll 12") for (size_t i = 0; i < length / 8; i++) words[i] =
+		slot_word(slot, PAYLOAD_WORD + i);
+	_Pragma("GCC unroll 6") for (size_t i = 0; i + 2 <= length / 8; i += 2)
+		pair_store(copy->payload + i * 8, words[i], words[i + 1]);
+	if (length % 16)
+		memcpy(copy->payload + length - 8, &words[length / 8 - 1], 8);
+	if (slot_stays(slot, head.sequence) < 0 || copy->kind == 0)
 		return -EAGAIN;
-	return copy_verify(copy, slot_bytes, sequence, checked, salt);
+	return !checked || record_check_fixed(&head, words, length, salt) == copy->check ? 0
+											 : -EAGAIN;
 }
 
-static __attribute__((noinline)) int take_checked(const struct slot *slot, size_t slot_bytes,
-						  uint64_t sequence, struct record *copy,
-						  uint64_t *found, const uint64_t *salt)
+#define REST(bytes)                                                                                \
+	static int rest_##bytes(const struct slot *slot, struct record *copy, uint64_t salt)       \
+	{                                                                                          \
+		return rest_take(slot, copy, salt, bytes, false);                                  \
+	}                                                                                          \
+	static int rest_checked_##bytes(const struct slot *slot, struct record *copy,              \
+					uint64_t salt)                                             \
+	{                                                                                          \
+		return rest_take(slot, copy, salt, bytes, true);                                   \
+	}
+RECORD_EACH_FIXED(REST)
+
+typedef int rest_function(const struct slot *, struct record *, uint64_t salt);
+#define REST_ENTRY(bytes)         [bytes / 8] = rest_##bytes,
+#define REST_CHECKED_ENTRY(bytes) [bytes / 8] = rest_checked_##bytes,
+static rest_function *const rests[2][RECORD_FIXED_MAX / 8 + 1] = {
+	{ RECORD_EACH_FIXED(REST_ENTRY) }, { RECORD_EACH_FIXED(REST_CHECKED_ENTRY) }
+};
+
+static __attribute__((noinline)) int rest_any(const struct slot *slot, size_t slot_bytes,
+					      struct record *copy, const uint64_t *salt)
 {
-	return slot_take(slot, slot_bytes, sequence, copy, found, true, *salt);
+	const uint64_t sequence = copy->sequence;
+
+	payload_copy(slot, copy, copy->length);
+	if (slot_stays(slot, sequence) < 0)
+		return -EAGAIN;
+	return copy_verify(copy, slot_bytes, sequence, salt != NULL, salt ? *salt : 0);
 }
 
 int record_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
 		uint64_t *found, const uint64_t *salt)
 {
-	return salt ? take_checked(slot, slot_bytes, sequence, copy, found, salt)
-		    : slot_take(slot, slot_bytes, sequence, copy, found, false, 0);
+	*found = atomic_load_explicit(&slot->word[0], memory_order_acquire); /* R1 */
+	if (*found != sequence || header_copy(slot, slot_bytes, sequence, copy) < 0)
+		return -EAGAIN;
+	if (!record_is_fixed(copy->length))
+		return rest_any(slot, slot_bytes, copy, salt);
+	return rests[salt != NULL][copy->length / 8](slot, copy, salt ? *salt : 0);
 }
 
 /* The compiler reads the copy from here on, and not again what it was made of (R-I4). */

@@ -24,9 +24,17 @@
 static_assert(offsetof(struct record, instrument) == META_WORD * 8, "the word that has the length");
 static_assert(offsetof(struct record, check) == CHECK_WORD * 8, "the word that holds the salt");
 
-/* The payload that fills the smallest slot. If its length is a compile-time constant, its words go
- * from the caller's memory to the slot in registers, and so does their hash. */
+/* The payload that fills the smallest slot. */
 #define RECORD_SMALL (SLOT_BYTES_MIN - RECORD_HEADER_BYTES)
+
+/* Payloads of whole words, up to the payload of a slot of two cache lines, are fixed: code is made
+ * for each of their lengths. Their words go from the caller's memory to the slot in registers, and
+ * so does their hash. */
+#define RECORD_FIXED_MAX (2 * SLOT_BYTES_MIN - RECORD_HEADER_BYTES)
+#define RECORD_EACH_FIXED(DO)                                                                      \
+	DO(0) DO(8) DO(16) DO(24) DO(32) DO(40) DO(48) DO(56) DO(64) DO(72) DO(80) DO(88) DO(96)
+
+static_assert(RECORD_FIXED_MAX == 96, "the last length of RECORD_EACH_FIXED");
 
 /* The first words of a record, made in registers. A word that is stored in parts and loaded whole
  * would wait until the parts reach the cache. */
@@ -71,21 +79,25 @@ RECORD_INLINE void record_image(uint64_t *image, const struct record_head *head,
 		memcpy(&image[PAYLOAD_WORD], payload, length);
 }
 
-/* The check of a record with a payload of RECORD_SMALL bytes, computed in registers. */
-RECORD_INLINE uint64_t record_check_small(const struct record_head *head, const void *payload,
-					  uint64_t salt)
+RECORD_INLINE bool record_is_fixed(size_t length)
 {
-	const uint64_t image[] = { head->sequence,
-				   head->time_ns,
-				   head->meta,
-				   salt,
-				   record_word(payload, 0),
-				   record_word(payload, 1),
-				   record_word(payload, 2),
-				   record_word(payload, 3) };
+	return length <= RECORD_FIXED_MAX && length % 8 == 0;
+}
 
-	static_assert(sizeof(image) == RECORD_HEADER_BYTES + RECORD_SMALL, "the smallest slot");
-	return XXH3_64bits(image, sizeof(image));
+/* The check of a record with a fixed payload. In registers, if length is a compile-time constant.
+ */
+RECORD_INLINE uint64_t record_check_fixed(const struct record_head *head, const void *payload,
+					  size_t length, uint64_t salt)
+{
+	uint64_t image[PAYLOAD_WORD + RECORD_FIXED_MAX / 8];
+
+	image[0] = head->sequence;
+	image[1] = head->time_ns;
+	image[META_WORD] = head->meta;
+	image[CHECK_WORD] = salt;
+	_Pragma("GCC unroll 12") for (size_t i = 0; i < length / 8; i++) image[PAYLOAD_WORD + i] =
+		record_word(payload, i);
+	return XXH3_64bits(image, RECORD_HEADER_BYTES + length);
 }
 
 RECORD_INLINE void slot_begin(struct slot *slot)
@@ -108,29 +120,35 @@ RECORD_INLINE void slot_put(struct slot *slot, size_t i, uint64_t word)
 /* Writes a record into a slot: sequence 0, body, sequence. The payload is `length` private bytes,
  * as head says; the rest of their last word is zero. salt NULL: no check.
  *
- * The check is computed after the rest of the body is written. For a small payload it is computed
- * in registers, and needs most of them. Any other payload is hashed from its image, which has
- * reached the cache by then. */
-RECORD_INLINE void record_put(struct slot *slot, const struct record_head *head,
-			      const void *payload, size_t length, const uint64_t *salt)
+ * The check is computed after the rest of the body is written. With `fixed`, length is a
+ * compile-time constant, and the check is computed in registers. Any other payload is hashed from
+ * its image, which has reached the cache by then. */
+RECORD_INLINE void record_put_as(struct slot *slot, const struct record_head *head,
+				 const void *payload, size_t length, const uint64_t *salt,
+				 bool fixed)
 {
-	const bool small = length == RECORD_SMALL;
 	uint64_t image[SLOT_WORDS_MAX], check = 0;
 
-	if (salt && !small)
+	if (salt && !fixed)
 		record_image(image, head, payload, length, *salt);
 	slot_begin(slot);
 	slot_put(slot, 1, head->time_ns);
 	slot_put(slot, META_WORD, head->meta);
-	_Pragma("GCC unroll 4") for (size_t i = 0; i < length / 8; i++)
+	_Pragma("GCC unroll 12") for (size_t i = 0; i < length / 8; i++)
 		slot_put(slot, PAYLOAD_WORD + i, record_word(payload, i));
 	if (length % 8)
 		slot_put(slot, PAYLOAD_WORD + length / 8, record_last_word(payload, length));
 	if (salt)
-		check = small ? record_check_small(head, payload, *salt)
+		check = fixed ? record_check_fixed(head, payload, length, *salt)
 			      : XXH3_64bits(image, RECORD_HEADER_BYTES + length);
 	slot_put(slot, CHECK_WORD, check);
 	slot_end(slot, head->sequence);
+}
+
+RECORD_INLINE void record_put(struct slot *slot, const struct record_head *head,
+			      const void *payload, size_t length, const uint64_t *salt)
+{
+	record_put_as(slot, head, payload, length, salt, false);
 }
 
 /* Copies a slot that this thread wrote into a second slot. */

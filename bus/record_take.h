@@ -35,7 +35,7 @@ RECORD_INLINE void payload_copy(const struct slot *slot, struct record *copy, si
 	const size_t words = (length + 7) / 8;
 	uint64_t word;
 
-	for (size_t i = 0; i + 2 <= words; i += 2)
+	_Pragma("GCC unroll 6") for (size_t i = 0; i + 2 <= words; i += 2)
 		pair_store(copy->payload + i * 8, slot_word(slot, PAYLOAD_WORD + i),
 			   slot_word(slot, PAYLOAD_WORD + i + 1));
 	if (words % 2) {
@@ -44,46 +44,44 @@ RECORD_INLINE void payload_copy(const struct slot *slot, struct record *copy, si
 	}
 }
 
-/* The sequence word holds `sequence`, as R1 found. */
+/* The header of a slot whose sequence word holds `sequence`, as R1 found. The length in the copy is
+ * bounded, and it bounds what follows: no word is read a second time. */
+RECORD_INLINE int header_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence,
+			      struct record *copy)
+{
+	pair_store(copy, sequence, slot_word(slot, 1));
+	pair_store(&copy->instrument, slot_word(slot, META_WORD), slot_word(slot, CHECK_WORD));
+	return copy->length > slot_bytes - RECORD_HEADER_BYTES ? -EAGAIN : 0;
+}
+
+/* Whether the slot still holds `sequence`, after its words were copied. */
+RECORD_INLINE int slot_stays(const struct slot *slot, uint64_t sequence)
+{
+	atomic_thread_fence(memory_order_acquire); /* R2 */
+	return slot_word(slot, 0) == sequence ? 0 : -EAGAIN;
+}
+
 RECORD_INLINE int body_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence,
 			    struct record *copy)
 {
-	uint64_t word;
-
-	copy->sequence = sequence;
-	/* The copied length bounds what follows: no word is read a second time. */
-	_Pragma("GCC unroll 4") for (size_t i = 1; i < PAYLOAD_WORD; i++)
-	{
-		word = atomic_load_explicit(&slot->word[i], memory_order_relaxed);
-		memcpy((char *)copy + i * 8, &word, sizeof(word));
-	}
-	if (copy->length > slot_bytes - RECORD_HEADER_BYTES)
+	if (header_copy(slot, slot_bytes, sequence, copy) < 0)
 		return -EAGAIN;
 	if (copy->length == RECORD_SMALL)
 		payload_copy(slot, copy, RECORD_SMALL);
 	else
 		payload_copy(slot, copy, copy->length);
-	atomic_thread_fence(memory_order_acquire); /* R2 */
-	if (atomic_load_explicit(&slot->word[0], memory_order_relaxed) != sequence)
-		return -EAGAIN;
-	return 0;
-}
-
-RECORD_INLINE uint64_t small_check(const struct record *copy, uint64_t salt)
-{
-	const struct record_head head = { copy->sequence, copy->time_ns,
-					  record_word(copy, META_WORD) };
-
-	return record_check_small(&head, copy->payload, salt);
+	return slot_stays(slot, sequence);
 }
 
 /* The length of the copy is bounded. */
 RECORD_INLINE int check_verify(struct record *copy, uint64_t salt)
 {
+	const struct record_head head = { copy->sequence, copy->time_ns,
+					  record_word(copy, META_WORD) };
 	uint64_t check;
 
 	if (copy->length == RECORD_SMALL)
-		check = small_check(copy, salt);
+		check = record_check_fixed(&head, copy->payload, RECORD_SMALL, salt);
 	else
 		check = record_hash(copy, RECORD_HEADER_BYTES + copy->length,
 				    offsetof(struct record, check), salt);

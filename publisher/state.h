@@ -65,6 +65,8 @@ struct exposures {
 	struct exposure *of[BOUND_LISTENERS_MAX][BOUND_REALMS_MAX];
 };
 
+typedef int writer_function(struct tb_topic *, const struct tb_update *, uint64_t time_ns);
+
 struct tb_topic {
 	/* The writing thread's (T1). */
 	char *ring;
@@ -79,6 +81,8 @@ struct tb_topic {
 	uint32_t slot_bytes, payload_max;
 	uint32_t usual_bytes; /* payloads that tb_publish writes itself; all others are unusual */
 	bool checked, manual_flush, marks_messages, ended;
+	/* Writes a record of payload_max bytes; all its fields are right. */
+	writer_function *usual;
 	int (*unusual)(struct tb_topic *, const struct tb_update *);
 	/* Behind each record: its last value, the end of its message, a flush. */
 	int (*more)(struct tb_topic *, const struct tb_update *);

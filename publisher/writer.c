@@ -182,9 +182,9 @@ static int publish_no_more(struct tb_topic *topic, const struct tb_update *updat
 	return 0;
 }
 
-/* Inlined for each kind of topic and length that gains from its own code, see RECORD_SMALL. */
+/* Inlined for each fixed length, and for any other. */
 RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns,
-			  size_t length, bool checked)
+			  size_t length, bool checked, bool fixed)
 {
 	const struct record_head head = { .sequence = topic->sequence + 1,
 					  .time_ns = time_ns,
@@ -192,34 +192,46 @@ RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update
 							      update->kind, update->flags) };
 
 	barrier_prefetch_write(ring_slot(topic, head.sequence + PREFETCH_SLOTS));
-	record_put(ring_slot(topic, head.sequence), &head, update->data, length,
-		   checked ? &topic->salt : NULL);
+	record_put_as(ring_slot(topic, head.sequence), &head, update->data, length,
+		      checked ? &topic->salt : NULL, fixed);
 	topic->sequence = head.sequence;
 	return topic->more(topic, update);
 }
 
-static __attribute__((noinline)) int publish_any(struct tb_topic *topic,
-						 const struct tb_update *update)
+static int publish_any(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
 {
-	return publish(topic, update, update->time_ns, update->length, topic->checked);
+	return publish(topic, update, time_ns, update->length, topic->checked, false);
 }
 
+#define PUBLISH(bytes)                                                                             \
+	static int publish_##bytes(struct tb_topic *topic, const struct tb_update *update,         \
+				   uint64_t time_ns)                                               \
+	{                                                                                          \
+		return publish(topic, update, time_ns, bytes, false, true);                        \
+	}                                                                                          \
+	static int publish_checked_##bytes(struct tb_topic *topic, const struct tb_update *update, \
+					   uint64_t time_ns)                                       \
+	{                                                                                          \
+		return publish(topic, update, time_ns, bytes, true, true);                         \
+	}
+RECORD_EACH_FIXED(PUBLISH)
+
+#define PUBLISH_ENTRY(bytes)         [bytes / 8] = publish_##bytes,
+#define PUBLISH_CHECKED_ENTRY(bytes) [bytes / 8] = publish_checked_##bytes,
+static writer_function *const publish_fixed[2][RECORD_FIXED_MAX / 8 + 1] = {
+	{ RECORD_EACH_FIXED(PUBLISH_ENTRY) }, { RECORD_EACH_FIXED(PUBLISH_CHECKED_ENTRY) }
+};
+
 /* A correction of an older record leaves the value as it is. */
-static int publish_past(struct tb_topic *topic, const struct tb_update *update)
+static int publish_past(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
 {
 	char *const last_value = topic->last_value;
 	int result;
 
 	topic->last_value = NULL;
-	result = publish_any(topic, update);
+	result = publish_any(topic, update, time_ns);
 	topic->last_value = last_value;
 	return result;
-}
-
-static __attribute__((noinline)) int publish_checked(struct tb_topic *topic,
-						     const struct tb_update *update)
-{
-	return publish(topic, update, update->time_ns, RECORD_SMALL, true);
 }
 
 static __attribute__((noinline)) int publish_stepped(struct tb_topic *topic,
@@ -259,8 +271,8 @@ static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
 	if (update->time_ns == 0)
 		return publish_now(topic, update);
 	if (update->flags & TB_FLAG_PAST)
-		return publish_past(topic, update);
-	return publish_any(topic, update);
+		return publish_past(topic, update, update->time_ns);
+	return publish_any(topic, update, update->time_ns);
 }
 
 /* -- topics of groups ---------------------------------------------------------------------------
@@ -288,30 +300,6 @@ static __attribute__((noinline)) int grouped_refused(const struct tb_topic *topi
 	return writer_message_check(topic);
 }
 
-static __attribute__((noinline)) int
-publish_stamped(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
-{
-	return publish(topic, update, time_ns, update->length, topic->checked);
-}
-
-static __attribute__((noinline)) int
-publish_stamped_checked(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
-{
-	return publish(topic, update, time_ns, RECORD_SMALL, true);
-}
-
-static __attribute__((noinline)) int
-publish_stamped_past(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
-{
-	char *const last_value = topic->last_value;
-	int result;
-
-	topic->last_value = NULL;
-	result = publish_stamped(topic, update, time_ns);
-	topic->last_value = last_value;
-	return result;
-}
-
 static int publish_grouped(struct tb_topic *topic, const struct tb_update *update);
 
 static __attribute__((noinline)) int publish_grouped_step(struct tb_topic *topic,
@@ -333,10 +321,10 @@ static int publish_grouped(struct tb_topic *topic, const struct tb_update *updat
 	if (topic->sequence >= topic->progress.reserved)
 		return publish_grouped_step(topic, update);
 	if (update->flags & TB_FLAG_PAST)
-		return publish_stamped_past(topic, update, time_ns);
-	if (update->length == RECORD_SMALL && topic->checked)
-		return publish_stamped_checked(topic, update, time_ns);
-	return publish_stamped(topic, update, time_ns);
+		return publish_past(topic, update, time_ns);
+	if (update->length == topic->payload_max)
+		return topic->usual(topic, update, time_ns);
+	return publish_any(topic, update, time_ns);
 }
 
 void writer_aim(struct tb_topic *topic)
@@ -347,6 +335,9 @@ void writer_aim(struct tb_topic *topic)
 	if (topic->marks_messages)
 		topic->more = publish_marked;
 	topic->unusual = topic->group ? publish_grouped : publish_unusual;
+	topic->usual = record_is_fixed(topic->payload_max)
+			       ? publish_fixed[topic->checked][topic->payload_max / 8]
+			       : publish_any;
 	topic->usual_bytes = topic->group ? NO_LENGTH : topic->payload_max;
 }
 
@@ -360,10 +351,7 @@ TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 			    topic->sequence >= topic->progress.reserved || update->time_ns == 0,
 		    0))
 		return topic->unusual(topic, update);
-	if (update->length != RECORD_SMALL)
-		return publish_any(topic, update);
-	return topic->checked ? publish_checked(topic, update)
-			      : publish(topic, update, update->time_ns, RECORD_SMALL, false);
+	return topic->usual(topic, update, update->time_ns);
 }
 
 TB_API int tb_instrument(struct tb_topic *topic, const char *name)
