@@ -74,66 +74,66 @@ int record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, boo
 	return copy_verify(copy, slot_bytes, sequence, checked, salt);
 }
 
-/* The payload and the proof of a record whose header was copied. Its length is a compile-time
- * constant, so the words are hashed in registers, in the pass that copies them. */
-RECORD_INLINE int rest_take(const struct slot *slot, struct record *copy, uint64_t salt,
-			    size_t length, bool checked)
+int record_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
+		uint64_t *found, const uint64_t *salt)
 {
-	const struct record_head head = { copy->sequence, copy->time_ns,
-					  record_word(copy, META_WORD) };
-	uint64_t words[RECORD_FIXED_MAX / 8];
-
-	_Pragma("GCC unroll 12") for (size_t i = 0; i < length / 8; i++) words[i] =
-		slot_word(slot, PAYLOAD_WORD + i);
-	_Pragma("GCC unroll 6") for (size_t i = 0; i + 2 <= length / 8; i += 2)
-		pair_store(copy->payload + i * 8, words[i], words[i + 1]);
-	if (length % 16)
-		memcpy(copy->payload + length - 8, &words[length / 8 - 1], 8);
-	if (slot_stays(slot, head.sequence) < 0 || copy->kind == 0)
-		return -EAGAIN;
-	return !checked || record_check_fixed(&head, words, length, salt) == copy->check ? 0
-											 : -EAGAIN;
-}
-
-#define REST(bytes)                                                                                \
-	static int rest_##bytes(const struct slot *slot, struct record *copy, uint64_t salt)       \
-	{                                                                                          \
-		return rest_take(slot, copy, salt, bytes, false);                                  \
-	}                                                                                          \
-	static int rest_checked_##bytes(const struct slot *slot, struct record *copy,              \
-					uint64_t salt)                                             \
-	{                                                                                          \
-		return rest_take(slot, copy, salt, bytes, true);                                   \
-	}
-RECORD_EACH_FIXED(REST)
-
-typedef int rest_function(const struct slot *, struct record *, uint64_t salt);
-#define REST_ENTRY(bytes)         [bytes / 8] = rest_##bytes,
-#define REST_CHECKED_ENTRY(bytes) [bytes / 8] = rest_checked_##bytes,
-static rest_function *const rests[2][RECORD_FIXED_MAX / 8 + 1] = {
-	{ RECORD_EACH_FIXED(REST_ENTRY) }, { RECORD_EACH_FIXED(REST_CHECKED_ENTRY) }
-};
-
-static __attribute__((noinline)) int rest_any(const struct slot *slot, size_t slot_bytes,
-					      struct record *copy, const uint64_t *salt)
-{
-	const uint64_t sequence = copy->sequence;
-
-	payload_copy(slot, copy, copy->length);
-	if (slot_stays(slot, sequence) < 0)
+	if (record_copy(slot, slot_bytes, sequence, copy, found) < 0)
 		return -EAGAIN;
 	return copy_verify(copy, slot_bytes, sequence, salt != NULL, salt ? *salt : 0);
 }
 
-int record_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
-		uint64_t *found, const uint64_t *salt)
+/* Copies and verifies a record of this length, which is a compile-time constant: the words are
+ * hashed in registers, in the pass that copies them. */
+RECORD_INLINE int fixed_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence,
+			     struct record *copy, uint64_t *found, const uint64_t *salt,
+			     size_t length, bool checked)
 {
+	struct record_head head;
+	uint64_t check, words[RECORD_FIXED_MAX / 8];
+
 	*found = atomic_load_explicit(&slot->word[0], memory_order_acquire); /* R1 */
-	if (*found != sequence || header_copy(slot, slot_bytes, sequence, copy) < 0)
+	if (*found != sequence)
 		return -EAGAIN;
-	if (!record_is_fixed(copy->length))
-		return rest_any(slot, slot_bytes, copy, salt);
-	return rests[salt != NULL][copy->length / 8](slot, copy, salt ? *salt : 0);
+	head = (struct record_head){ sequence, slot_word(slot, 1), slot_word(slot, META_WORD) };
+	if (__builtin_expect(record_meta_length(head.meta) != length, 0))
+		return record_take(slot, slot_bytes, sequence, copy, found, salt);
+	check = slot_word(slot, CHECK_WORD);
+	_Pragma("GCC unroll 12") for (size_t i = 0; i < length / 8; i++) words[i] =
+		slot_word(slot, PAYLOAD_WORD + i);
+	pair_store(copy, sequence, head.time_ns);
+	pair_store(&copy->instrument, head.meta, check);
+	_Pragma("GCC unroll 6") for (size_t i = 0; i + 2 <= length / 8; i += 2)
+		pair_store(copy->payload + i * 8, words[i], words[i + 1]);
+	if (length % 16)
+		memcpy(copy->payload + length - 8, &words[length / 8 - 1], sizeof(words[0]));
+	if (slot_stays(slot, sequence) < 0 || copy->kind == 0)
+		return -EAGAIN;
+	return !checked || record_check_fixed(&head, words, length, *salt) == check ? 0 : -EAGAIN;
+}
+
+#define TAKE(bytes)                                                                                \
+	static int take_##bytes(const struct slot *slot, size_t slot_bytes, uint64_t sequence,     \
+				struct record *copy, uint64_t *found, const uint64_t *salt)        \
+	{                                                                                          \
+		return fixed_take(slot, slot_bytes, sequence, copy, found, salt, bytes, false);    \
+	}                                                                                          \
+	static int take_checked_##bytes(const struct slot *slot, size_t slot_bytes,                \
+					uint64_t sequence, struct record *copy, uint64_t *found,   \
+					const uint64_t *salt)                                      \
+	{                                                                                          \
+		return fixed_take(slot, slot_bytes, sequence, copy, found, salt, bytes, true);     \
+	}
+RECORD_EACH_FIXED(TAKE)
+
+record_taker *record_taker_of(size_t length, bool checked)
+{
+#define TAKE_ENTRY(bytes)         [bytes / 8] = take_##bytes,
+#define TAKE_CHECKED_ENTRY(bytes) [bytes / 8] = take_checked_##bytes,
+	static record_taker *const takers[2][RECORD_FIXED_MAX / 8 + 1] = {
+		{ RECORD_EACH_FIXED(TAKE_ENTRY) }, { RECORD_EACH_FIXED(TAKE_CHECKED_ENTRY) }
+	};
+
+	return record_is_fixed(length) ? takers[checked][length / 8] : record_take;
 }
 
 /* The compiler reads the copy from here on, and not again what it was made of (R-I4). */

@@ -50,6 +50,11 @@ RECORD_INLINE uint64_t record_meta(uint32_t instrument, uint16_t length, uint8_t
 	return instrument | (uint64_t)length << 32 | (uint64_t)kind << 48 | (uint64_t)flags << 56;
 }
 
+RECORD_INLINE uint16_t record_meta_length(uint64_t meta)
+{
+	return (uint16_t)(meta >> 32);
+}
+
 RECORD_INLINE uint64_t record_word(const void *bytes, size_t i)
 {
 	uint64_t word;

@@ -44,16 +44,6 @@ RECORD_INLINE void payload_copy(const struct slot *slot, struct record *copy, si
 	}
 }
 
-/* The header of a slot whose sequence word holds `sequence`, as R1 found. The length in the copy is
- * bounded, and it bounds what follows: no word is read a second time. */
-RECORD_INLINE int header_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence,
-			      struct record *copy)
-{
-	pair_store(copy, sequence, slot_word(slot, 1));
-	pair_store(&copy->instrument, slot_word(slot, META_WORD), slot_word(slot, CHECK_WORD));
-	return copy->length > slot_bytes - RECORD_HEADER_BYTES ? -EAGAIN : 0;
-}
-
 /* Whether the slot still holds `sequence`, after its words were copied. */
 RECORD_INLINE int slot_stays(const struct slot *slot, uint64_t sequence)
 {
@@ -61,10 +51,14 @@ RECORD_INLINE int slot_stays(const struct slot *slot, uint64_t sequence)
 	return slot_word(slot, 0) == sequence ? 0 : -EAGAIN;
 }
 
+/* The sequence word holds `sequence`, as R1 found. */
 RECORD_INLINE int body_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence,
 			    struct record *copy)
 {
-	if (header_copy(slot, slot_bytes, sequence, copy) < 0)
+	pair_store(copy, sequence, slot_word(slot, 1));
+	pair_store(&copy->instrument, slot_word(slot, META_WORD), slot_word(slot, CHECK_WORD));
+	/* The copied length bounds what follows: no word is read a second time. */
+	if (copy->length > slot_bytes - RECORD_HEADER_BYTES)
 		return -EAGAIN;
 	if (copy->length == RECORD_SMALL)
 		payload_copy(slot, copy, RECORD_SMALL);

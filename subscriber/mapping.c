@@ -48,6 +48,7 @@ int mapping_open(struct tb_subscriber *subscriber, const struct tb_schema *schem
 	mapping->notice_numbers[NOTICE_WRITER] = grant->grant.topic_notices;
 	mapping->notice_numbers[NOTICE_HEADS] = grant->grant.heads_notices;
 	mapping->checked = topic->shape.flags & REGION_FLAG_CHECKED;
+	mapping->take = record_taker_of(tb_schema_bytes(schema), mapping->checked);
 	mapping->shown_ms = subscriber->heard_ms;
 	result = region_layout(&mapping->shape, &mapping->layout);
 	if (result < 0)

@@ -21,14 +21,14 @@
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
 
-#define COPY_TRIES 64 /* copies of a line or slot that changes meanwhile */
-#define IDLE_LOOKS 16 /* looks at a busy slot for each read of the progress line */
-#define MOVES_MAX  8  /* moves past lost records in one call: handlers may be slow */
-#define LINE_BYTES 64
-#define AHEAD      2  /* slots that are prefetched ahead of slot `next` */
-#define HEAD_EVERY 16 /* records between two reads of the head, while the slot is watched */
-#define RUN_AFTER  2  /* records of a call before the head is read for a run */
-#define BATCH      4  /* the head is watched once it moves by at least this many records */
+#define COPY_TRIES  64 /* copies of a line or slot that changes meanwhile */
+#define IDLE_LOOKS  16 /* looks at a busy slot for each read of the progress line */
+#define MOVES_MAX   8  /* moves past lost records in one call: handlers may be slow */
+#define LINE_BYTES  64
+#define AHEAD_BYTES 4096 /* of slots ahead of slot `next` are prefetched */
+#define HEAD_EVERY  16   /* records between two reads of the head, while the slot is watched */
+#define RUN_AFTER   2    /* records of a call before the head is read for a run */
+#define BATCH       4    /* the head is watched once it moves by at least this many records */
 
 bool pull_view_line(struct tb_source *source, struct progress *progress)
 {
@@ -104,18 +104,39 @@ static __attribute__((noinline)) int take_again(const struct tb_source *source,
 	return result;
 }
 
-/* Prefetches a slot that will be read soon, if it is written. Slots at the head of the ring belong
- * to the writer; a prefetch there would make it wait. */
-static inline void fetch_ahead(const struct tb_source *source, uint64_t sequence)
-{
-	const struct mapping *mapping = &source->mapping;
-	const char *slot = mapping->view + mapping->layout.ring +
-			   (sequence & (mapping->shape.slots - 1)) * mapping->shape.slot_bytes;
+/* The ring of a topic, for a loop that keeps it in registers. */
+struct ring {
+	const char *slots;
+	uint64_t mask, ahead;
+	uint32_t slot_bytes;
+};
 
-	if (sequence > source->written)
+static inline struct ring ring_of(const struct mapping *mapping)
+{
+	return (struct ring){ .slots = mapping->view + mapping->layout.ring,
+			      .mask = mapping->shape.slots - 1,
+			      .ahead = AHEAD_BYTES / mapping->shape.slot_bytes,
+			      .slot_bytes = mapping->shape.slot_bytes };
+}
+
+static inline const struct slot *ring_slot(const struct ring *ring, uint64_t sequence)
+{
+	return (const struct slot *)(const void *)(ring->slots +
+						   (sequence & ring->mask) * ring->slot_bytes);
+}
+
+/* Prefetches the slot that will be read after the next AHEAD_BYTES, if it is written. Slots at the
+ * head of the ring belong to the writer; a prefetch there would make it wait. */
+static inline void fetch_ahead(const struct ring *ring, uint64_t next, uint64_t written)
+{
+	const char *slot = (const char *)ring_slot(ring, next + ring->ahead);
+	const char *const end = slot + ring->slot_bytes;
+
+	if (next + ring->ahead > written)
 		return;
-	for (uint32_t at = 0; at < mapping->shape.slot_bytes; at += LINE_BYTES)
-		__builtin_prefetch(slot + at);
+	do
+		__builtin_prefetch(slot);
+	while ((slot += LINE_BYTES) < end);
 }
 
 static inline const _Atomic uint64_t *head_word(const struct mapping *mapping)
@@ -159,12 +180,9 @@ static bool may_go_on(const struct tb_source *source)
 
 /* Collects records up to the head that was seen last, as long as they are usual: no handler is
  * called in between. So the state stays in registers. Returns how many. */
-static inline int collect_run(struct tb_source *source, const char *ring, int max)
+static inline int collect_run(struct tb_source *source, const struct ring *ring, int max)
 {
-	const struct mapping *mapping = &source->mapping;
-	const uint64_t *salt = mapping->checked ? &mapping->record_salt : NULL;
-	const uint64_t mask = mapping->shape.slots - 1;
-	const uint32_t slot_bytes = mapping->shape.slot_bytes;
+	const uint64_t *salt = source->mapping.checked ? &source->mapping.record_salt : NULL;
 	const uint64_t first = source->next;
 	char *place = (char *)collect_place(source);
 	uint64_t next = first, whole = 0, found;
@@ -172,17 +190,15 @@ static inline int collect_run(struct tb_source *source, const char *ring, int ma
 	if (next > source->written)
 		source->written = head_load(source);
 	while (next <= source->written && next - first < (uint64_t)max) {
-		const char *slot = ring + (next & mask) * slot_bytes;
 		struct record *copy = (struct record *)(void *)place;
 
-		if (slot_bytes > LINE_BYTES)
-			fetch_ahead(source, next + AHEAD);
-		if (record_take((const struct slot *)(const void *)slot, slot_bytes, next, copy,
-				&found, salt) < 0 ||
+		fetch_ahead(ring, next, source->written);
+		if (record_take(ring_slot(ring, next), ring->slot_bytes, next, copy, &found, salt) <
+			    0 ||
 		    deliver_is_unusual(source, copy))
 			break;
 		next++;
-		place += slot_bytes;
+		place += ring->slot_bytes;
 		if (collect_ends(source, copy))
 			whole = next;
 	}
@@ -206,9 +222,7 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 	const bool for_batch = how == PULL_BATCHES;
 	const struct mapping *mapping = &source->mapping;
 	const uint64_t *salt = mapping->checked ? &mapping->record_salt : NULL;
-	const char *ring = mapping->view + mapping->layout.ring;
-	const uint64_t mask = mapping->shape.slots - 1;
-	const uint32_t slot_bytes = mapping->shape.slot_bytes;
+	const struct ring ring = ring_of(mapping);
 	int count = 0, moves = 0, result;
 	uint64_t found;
 
@@ -217,13 +231,12 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 		struct record *copy;
 
 		if (for_batch && count >= RUN_AFTER && source->detour == 0) {
-			count += collect_run(source, ring, max - count);
+			count += collect_run(source, &ring, max - count);
 			if (count == max)
 				break;
 		}
 		copy = for_batch ? collect_place(source) : &source->record;
-		slot = (const struct slot *)(const void *)(ring +
-							   (source->next & mask) * slot_bytes);
+		slot = ring_slot(&ring, source->next);
 
 		if (!is_due(source, how)) {
 			if (source->look && look(source, false) && may_go_on(source))
@@ -233,9 +246,9 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 		result = 0;
 		found = source->next; /* as a held copy was */
 		if (how != PULL_MERGED || !source->held) {
-			if (slot_bytes > LINE_BYTES)
-				fetch_ahead(source, source->next + AHEAD);
-			result = record_take(slot, slot_bytes, source->next, copy, &found, salt);
+			fetch_ahead(&ring, source->next, source->written);
+			result = mapping->take(slot, ring.slot_bytes, source->next, copy, &found,
+					       salt);
 			if (result < 0 && found == source->next)
 				result = take_again(source, slot, copy, &found, salt);
 		}
@@ -300,13 +313,12 @@ bool pull_view_moved(const struct tb_source *source)
 bool pull_view_glance(const struct tb_source *source, struct glance *glance)
 {
 	const struct mapping *mapping = &source->mapping;
-	const char *slot = mapping->view + mapping->layout.ring +
-			   (source->next & (mapping->shape.slots - 1)) * mapping->shape.slot_bytes;
+	const struct ring ring = ring_of(mapping);
 
 	if (source->batched)
 		glance->word = head_word(mapping);
 	else
-		glance->word = ((const struct slot *)(const void *)slot)->word;
+		glance->word = ring_slot(&ring, source->next)->word;
 	glance->expected = atomic_load_explicit(glance->word, memory_order_relaxed);
 	if (glance->expected == 0 && source->next > mapping->shape.slots)
 		return false;

@@ -68,6 +68,7 @@ struct mapping {
 	struct region_layout layout;
 	uint64_t record_salt, progress_salt, directory_salt;
 	bool checked;
+	record_taker *take; /* of its records in place */
 	const struct tb_schema *schema;
 	char (*names)[TB_INSTRUMENT_NAME_MAX + 1]; /* by instrument; "": not known yet */
 	/* For tb_get in place, from its first call on, in a topic with checks. */
