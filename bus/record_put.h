@@ -125,6 +125,9 @@ RECORD_INLINE void slot_put(struct slot *slot, size_t i, uint64_t word)
 /* Writes a record into a slot: sequence 0, body, sequence. The payload is `length` private bytes,
  * as head says; the rest of their last word is zero. salt NULL: no check.
  *
+ * The words are written from the last to the first: a reader watches the first line, and takes it
+ * away while the writer waits for the others.
+ *
  * The check is computed after the rest of the body is written. With `fixed`, length is a
  * compile-time constant, and the check is computed in registers. Any other payload is hashed from
  * its image, which has reached the cache by then. */
@@ -137,12 +140,12 @@ RECORD_INLINE void record_put_as(struct slot *slot, const struct record_head *he
 	if (salt && !fixed)
 		record_image(image, head, payload, length, *salt);
 	slot_begin(slot);
-	slot_put(slot, 1, head->time_ns);
-	slot_put(slot, META_WORD, head->meta);
-	_Pragma("GCC unroll 12") for (size_t i = 0; i < length / 8; i++)
-		slot_put(slot, PAYLOAD_WORD + i, record_word(payload, i));
 	if (length % 8)
 		slot_put(slot, PAYLOAD_WORD + length / 8, record_last_word(payload, length));
+	_Pragma("GCC unroll 12") for (size_t i = length / 8; i-- > 0;)
+		slot_put(slot, PAYLOAD_WORD + i, record_word(payload, i));
+	slot_put(slot, 1, head->time_ns);
+	slot_put(slot, META_WORD, head->meta);
 	if (salt)
 		check = fixed ? record_check_fixed(head, payload, length, *salt)
 			      : XXH3_64bits(image, RECORD_HEADER_BYTES + length);
