@@ -193,8 +193,8 @@ static inline int collect_run(struct tb_source *source, const struct ring *ring,
 		struct record *copy = (struct record *)(void *)place;
 
 		fetch_ahead(ring, next, source->written);
-		if (record_take(ring_slot(ring, next), ring->slot_bytes, next, copy, &found, salt) <
-			    0 ||
+		if (source->mapping.take(ring_slot(ring, next), ring->slot_bytes, next, copy,
+					 &found, salt) < 0 ||
 		    deliver_is_unusual(source, copy))
 			break;
 		next++;

@@ -74,6 +74,7 @@ PRIVATE = ["examples", "tools", "publisher/pubd"]
 CALLBACKS = {
     "bus/clock.h": "tests and simulations replace the clock",
     "bus/random.h": "tests and simulations replace randomness",
+    "bus/record.h": "the code that takes records of one length, chosen once for a topic",
     "bus/fabric.h": "a fabric's operations; a listener and a link call their owner with what arrived",
     "bus/peers.h": "a fabric ends the connection of its own peer",
     "config/forms.h": "a key's own check, from the tables of keys",

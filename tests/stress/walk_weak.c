@@ -207,6 +207,51 @@ Test(weak, reordered_loads_of_checked_topic_stay_exact)
 	weak_loads(0);
 }
 
+/* Takes record n again and again while it is written, then while its successor replaces it. */
+static void take_while_written(uint64_t n)
+{
+	const struct mapping *mapping = &walk.tally.source->mapping;
+	const struct slot *slot =
+		(const struct slot *)(const void *)(mapping->view + mapping->layout.ring +
+						    (n & (WALK_SLOTS - 1)) * SLOT_BYTES_MIN);
+	struct tb_record record = { .size = sizeof(record) };
+	struct record copy;
+	uint64_t found;
+	const char *wrong;
+
+	do {
+		if (mapping->take(slot, SLOT_BYTES_MIN, n, &copy, &found, NULL) < 0)
+			continue;
+		record.data = copy.payload;
+		record.sequence = copy.sequence;
+		record.time_ns = copy.time_ns;
+		memcpy(&record.instrument, &copy.instrument, sizeof(uint64_t));
+		wrong = truth_wrong(&walk.tally.truth, n, &record);
+		cr_assert_null(wrong, "record %" PRIu64 ": %s", n, wrong);
+	} while (weak_apply());
+}
+
+/* Whole polls load other words in between, and their barriers help; these takes have only their
+ * own. */
+Test(weak, reordered_loads_of_a_single_slot_stay_exact)
+{
+	walk_open(&walk, SCHEME, TB_TOPIC_UNCHECKED | TB_TOPIC_NO_LAST_VALUE, seed);
+	for (unsigned int round = 0; round < 3000; round++) {
+		const uint64_t n = walk.topic->sequence + 1;
+
+		begin(true);
+		walk_publish(&walk, 1);
+		take_while_written(n);
+		weak_end();
+		walk_publish(&walk, WALK_SLOTS - 1);
+		begin(true);
+		walk_publish(&walk, 1);
+		take_while_written(n);
+		weak_end();
+		walk_drain(&walk);
+	}
+}
+
 Test(weak, reordered_loads_of_end_stay_exact)
 {
 	weak_end_of_topic(TB_TOPIC_UNCHECKED, true);
