@@ -28,7 +28,7 @@ struct log {
 	uint32_t records, record_words, words;
 };
 
-static int log_open(void **out, const struct shape *shape, unsigned int channel)
+static void *log_open(const struct shape *shape, unsigned int channel)
 {
 	struct log *log = calloc(1, sizeof(*log));
 	const size_t bytes = (size_t)shape->slots * shape->slot_bytes;
@@ -42,8 +42,7 @@ static int log_open(void **out, const struct shape *shape, unsigned int channel)
 	log->words = shape->payload_words;
 	log->record_words = log->words + 1;
 	log->records = (uint32_t)(bytes / 8 / log->record_words);
-	*out = log;
-	return 0;
+	return log;
 }
 
 static void log_close(void *log)
@@ -118,8 +117,7 @@ const struct transport log_transport = {
 	.name = "log",
 	.writer_open = log_open,
 	.write = log_write,
-	.writer_close = log_close,
 	.reader_open = log_open,
 	.read = log_read,
-	.reader_close = log_close,
+	.close = log_close,
 };
