@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the library of another commit, to be measured beside this one."""
+"""Builds the library of another commit, to be measured beside this build."""
 import re
 import subprocess
 

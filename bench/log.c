@@ -3,9 +3,9 @@
  *
  * Aeron's log buffer moves messages so: a record has its length and its payload, and the writer
  * publishes a batch by storing one position. The ring has the bytes of the other transports' rings.
- * Before a batch the writer stores the position up to which it will write, so that a reader knows
- * when it was lapped; that reader goes on at the writer's position. No record crosses the ring's
- * end. It has no timed shape. */
+ * Before a batch the writer stores the position up to which it will write. So a reader knows when
+ * it was lapped, and goes on at the writer's position. No record crosses the ring's end. It has no
+ * timed shape. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

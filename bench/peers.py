@@ -9,6 +9,7 @@ import ctypes
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -20,18 +21,22 @@ from session import SETTINGS, progress
 # Measure and number of readers; throughput is lossless, as peers have back-pressure.
 MEASURES = (("throughput", 1), ("publish", 0), ("publish", 1), ("latency", 1))
 AERON_BOUNDS = {("throughput", 1): 1.2, ("latency", 1): 0.8, ("publish", 1): 0.5, ("publish", 0): 1.2}
-AERON_PAYLOADS = (32, 64)  # which the bounds are for
-DEBIAN_BOUNDS = {"throughput": 5, "latency": 0.5}  # beside the best peer of Debian
-TRANSFER_BOUND = 1.3  # of the two-line transfer: a latency within it holds beside any peer
-DEBIAN = {  # peer: the package whose version is shown, what it is, packages to install
+AERON_PAYLOADS = (32, 64)  # of these bounds
+
+# Beside the best peer of Debian. A latency within TRANSFER_BOUND of the two-line transfer holds beside any peer.
+DEBIAN_BOUNDS = {"throughput": 5, "latency": 0.5}
+TRANSFER_BOUND = 1.3
+
+# Peer: the package whose version is shown, its name, packages to install.
+DEBIAN = {
     "zmq": ("libzmq5", "ZeroMQ", "libzmq3-dev"),
     "iceoryx": ("libiceoryx-binding-c2", "iceoryx", "iceoryx and libiceoryx-binding-c-dev"),
 }
 NAMES = (*DEBIAN, "aeron")
 ROUDI = "[general]\nversion = 1\n[[segment]]\n" + "".join(
     f"[[segment.mempool]]\nsize = {payload}\ncount = 8192\n" for payload in rings.PAYLOADS)
-# Its conductor must leave the cores to the measured threads, but run in time when they have real-time priority: it moves
-# the writer's limit and clears what was read. Without a pause it takes a whole core.
+# Its conductor moves the writer's limit and clears what was read. It must leave the cores to the measured threads, but
+# run in time if they have real-time priority. Without a pause it takes a whole core.
 AERONMD = {"AERON_THREADING_MODE": "SHARED", "AERON_SHARED_IDLE_STRATEGY": "sleep-ns",
            "AERON_SHARED_IDLE_STRATEGY_INIT_ARGS": "1ms", "AERON_PUBLICATION_LINGER_TIMEOUT": "100ms"}
 AERONMD_PRIORITY = 2  # measured threads have 1
@@ -51,9 +56,9 @@ def program(name, folder):
 
 @contextlib.contextmanager
 def daemon(peer, aeron, realtime):
-    """Runs what a peer needs beside; yields the environment of its users."""
+    """Runs what a peer needs beside, stopped until it is used; yields a rings.Peer."""
     if peer not in ("iceoryx", "aeron"):
-        yield {}
+        yield rings.Peer({}, None)
         return
     with tempfile.TemporaryDirectory(prefix="tickbus-peer-", dir="/dev/shm") as folder:
         start = iceoryx_start if peer == "iceoryx" else aeron_start
@@ -65,10 +70,12 @@ def daemon(peer, aeron, realtime):
                 while not is_ready():
                     if running.poll() is not None or time.monotonic() > until:
                         log.seek(0)
-                        raise Missing(f"{command[-1] if peer == 'aeron' else command[0]} did not get ready\n{log.read()}")
+                        raise Missing(f"the daemon of {peer} did not get ready in {START_S} s\n{log.read()}")
                     time.sleep(0.01)
-                yield users
+                running.send_signal(signal.SIGSTOP)
+                yield rings.Peer(users, running)
             finally:
+                running.send_signal(signal.SIGCONT)
                 running.terminate()
                 running.wait()
 
@@ -97,8 +104,8 @@ def measure(session):
     for peer in expect_build(found, options.names, options.aeron):
         session.notes.setdefault("peers", []).append(version(peer, options.aeron))
         print(session.notes["peers"][-1])
-        with daemon(peer, options.aeron, options.realtime) as environment:
-            for found_row in rows(measured, peer, environment, session.wanted):
+        with daemon(peer, options.aeron, options.realtime) as beside:
+            for found_row in rows(measured, peer, beside, session.wanted):
                 all_rows.append(found_row)
                 progress(found_row["name"])
     judge_best(all_rows)
@@ -131,14 +138,14 @@ def groups(readers):
             yield rings.Group(measure, payload, rings.DEFAULT_RING, count, lossless=measure == "throughput")
 
 
-def rows(measured, peer, environment, wanted):
-    """The rows of a peer. measured: rings.Rings."""
+def rows(measured, peer, beside, wanted):
+    """The rows of a peer. measured: rings.Rings; beside: rings.Peer."""
     for group in groups(measured.cores - 1):
         names = {setting: f"peers/{peer}/{group.measure}/{group.payload}/{group.readers}/{setting}"
                  for setting in SETTINGS}
         if not any(map(wanted, names.values())):
             continue
-        runs, enough = measured.runs(group, {peer: environment})
+        runs, enough = measured.runs(group, {peer: beside})
         for setting, name in names.items():
             if wanted(name):
                 yield row(name, peer, group, setting, runs, enough, measured.cores)

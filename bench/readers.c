@@ -17,7 +17,7 @@ static const double lates[LATES] = { 0.5, 0.99, 0.999, 1 };
 
 /* A shared machine takes the core away now and then. That affects few windows and so not the
  * median; a mean would measure it. A window is long enough for the bursts of transports with
- * threads of their own: windows of 0.1 ms gave ZeroMQ and Aeron from 0 to twice their mean. */
+ * threads of their own. Windows of 0.1 ms gave ZeroMQ and Aeron from 0 to twice their mean. */
 struct window {
 	uint64_t from, received;
 	bool open;

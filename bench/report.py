@@ -121,8 +121,9 @@ def script(title, axis, series):
         data.append(f"${name} << END\n" + "\n".join(lines) + "\nEND")
         parts.append(f'${name} with yerrorbars title "{words}" lc rgb "{colour}" lw 2 pt {kind} ps 0.9')
     tics = ", ".join(f'"{payload}" {place}' for place, payload in enumerate(payloads))
-    return SCRIPT.format(title=title, axis=axis, low=f"{min(all_values) / 1.5:.3g}", high=f"{max(all_values) * 1.5:.3g}",
-                         last=len(payloads) - 1, tics=tics, data="\n".join(data), parts=", ".join(parts))
+    low, high = min(all_values) / 1.5, max(all_values) * 1.5
+    return SCRIPT.format(title=title, axis=axis, low=f"{low:.3g}", high=f"{high:.3g}", last=len(payloads) - 1,
+                         tics=tics, data="\n".join(data), parts=", ".join(parts))
 
 
 def draw(title, axis, series):

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of rings: publish, throughput, latency and open, each in many short runs.
 
-A run measures all transports of a row beside each other, in drawn order: the yardsticks, this build and, if
-asked, another build of the library. The machine is looked at before and after: a run in which the cores
-were away for HICCUPS percent of the time, or in which they moved apart, is thrown away.
+A run measures all transports of a row beside each other, in drawn order. They are the yardsticks, this build and, if
+asked, another build of the library. The machine is looked at before and after. A run is thrown away if the cores
+were away for HICCUPS percent of the time, or if they moved apart.
 """
+import contextlib
 import dataclasses
 import random
+import signal
 import statistics
+import subprocess
 
 from session import BATCH, RINGS, SETTINGS, progress
 
@@ -84,11 +87,28 @@ def groups(cores, comparable):
 
 
 def left_out(cores, comparable):
-    """What this machine cannot measure, in words."""
+    """Sentences that say which rows this machine lacks."""
     if cores - 1 < READERS_MAX:
         yield f"{cores} processors: rows with more than {max(cores - 1, 0)} subscribers are left out"
     if cores > 1 and not comparable:
         yield "open is left out: the processor lacks constant_tsc or nonstop_tsc"
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """A peer that is ready: the environment of its users, and its daemon, which is stopped while it is unused."""
+    environment: dict
+    process: subprocess.Popen
+
+    @contextlib.contextmanager
+    def used(self):
+        if self.process:
+            self.process.send_signal(signal.SIGCONT)
+        try:
+            yield self.environment
+        finally:
+            if self.process:
+                self.process.send_signal(signal.SIGSTOP)
 
 
 def wanted_groups(session):
@@ -126,7 +146,7 @@ class Rings:
         return {name: self.measure(name, "none", 32, readers, ms=LOOK_MS)["value"] for name in ("transfer", "hiccups")}
 
     def run(self, group, peers):
-        """One short run of all transports; None if the machine was not steady."""
+        """A short run of all transports; nothing if the machine was unsteady. peers: name and Peer."""
         asked = [(name, None) for name in (*(peers or group.yardsticks()), *SETTINGS)]
         if self.against and not peers:
             asked += [(name, self.against) for name in SETTINGS]
@@ -134,9 +154,10 @@ class Rings:
         before = self.machine()
         found = {}
         for name, environment in asked:
-            found[name, environment is not None] = self.measure(
-                group.measure, name, group.payload, group.readers, RINGS[group.ring], group.flush,
-                group.lossless, environment=environment or peers.get(name))
+            with peers[name].used() if name in peers else contextlib.nullcontext(environment) as used:
+                found[name, environment is not None] = self.measure(
+                    group.measure, name, group.payload, group.readers, RINGS[group.ring], group.flush,
+                    group.lossless, environment=used)
         after = self.machine()
         near, far = sorted((before["transfer"], after["transfer"]))
         if self.check and (max(before["hiccups"], after["hiccups"]) > HICCUPS or far > MOVED * near):
@@ -145,7 +166,7 @@ class Rings:
         return found
 
     def runs(self, group, peers={}):
-        """(good runs, whether they are enough). peers: are measured instead of the yardsticks; name: environment."""
+        """(good runs, whether they are enough). peers are measured instead of the yardsticks."""
         good = []
         for _ in range(4 * self.wanted_runs):
             found = self.run(group, peers)

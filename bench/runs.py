@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import xml.etree.ElementTree
 
 SETTINGS = ("local", "checked")
@@ -122,7 +123,8 @@ def reports(script, found):
         if not shutil.which("gnuplot"):
             print("the plots are skipped: gnuplot is not installed")
             return
-        refused(script, ["--from", folder / "old", "--report", folder / "report"], 1, "expected a file that --json wrote")
+        old = ["--from", folder / "old", "--report", folder / "report"]
+        refused(script, old, 1, "expected a file that --json wrote")
         refused(script, [*options, "--from", folder / "run"], 1, "in two files, expected it in one")
         written = []
         for _ in range(2):
@@ -138,9 +140,8 @@ def reports(script, found):
             assert f"| {row['name']} |" in written[0]["figures.md"].decode(), row
 
 
-def peers_are_judged(root):
+def peers_are_judged():
     """The best peer of Debian gets the bounds; the transfer allows a latency beside any peer."""
-    sys.path.insert(0, str(root / "bench"))
     import peers
 
     def row(peer, measure, ratio, theirs):
@@ -157,6 +158,33 @@ def peers_are_judged(root):
     alone = [row("zmq", "latency", 0.1, 30000)]
     peers.judge_best(alone)
     assert alone[0]["holds"] is None, alone
+
+
+def exchanged(build):
+    """The measuring program runs with the library of --against, and the row has the ratio of the pairs."""
+    import against
+    import rings as measured
+
+    with tempfile.TemporaryDirectory() as folder:
+        theirs = pathlib.Path(folder)
+        (theirs / "lib").mkdir()
+        for path in (pathlib.Path(build) / "lib").glob("libtickbus.so*"):
+            if path.is_symlink() or path.is_file():
+                shutil.copy2(path, theirs / "lib" / path.name, follow_symlinks=False)
+        environment = against.environment(pathlib.Path(build), theirs)
+        loaded = subprocess.run(["ldd", f"{build}/bench/tickbus-bench"], env={**os.environ, **environment},
+                                capture_output=True, text=True, check=True).stdout
+        assert f"=> {theirs}/lib/libtickbus.so" in loaded, loaded
+
+    def measure(what, *_, environment=None, **__):
+        return {"value": 20.0 if environment else 10.0, "lost": 0.0, "p99": 0.0}
+
+    session = types.SimpleNamespace(measure=measure, cores=2, theirs=environment, thrown=0, clock_ns=1.0,
+                                    options=types.SimpleNamespace(runs=3, tiny=True), wanted=lambda name: True)
+    group = measured.Group("publish", 64, "8m", 0)
+    for row in measured.Rings(session).rows(group):
+        assert row["against"] == 0.5 and row["against_range"] == [0.5, 0.5] and row["ratio"] == 1, row
+        assert row["rounds"] == 3 and row["holds"], row
 
 
 def main(script, build):
@@ -180,11 +208,13 @@ def main(script, build):
             assert isinstance(row[key], kind), (key, row)
         assert math.isfinite(row["value"]), row
         assert (row["holds"] is None) == (row["bound"] is None), row
-        assert (row["ratio"] is None) == (row["yardstick"] is None), row
+        assert (row["ratio"] is None) == (not row["yardstick"] or row["yardstick_value"] == 0), row
     rings(names, found, many)
     refusals(script, build)
     reports(script, found)
-    peers_are_judged(pathlib.Path(script).resolve().parent.parent)
+    sys.path.insert(0, str(pathlib.Path(script).resolve().parent.parent / "bench"))
+    peers_are_judged()
+    exchanged(build)
     if many:
         ended(build)
     if many and counters_agree():

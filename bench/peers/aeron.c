@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Aeron IPC by its C client: an exclusive publication with the default term, and a subscription
- * that polls without an assembler, as messages fit into a fragment. Both touch their pages before.
- * Its driver aeronmd runs beside; scripts/bench starts it. The publication itself waits for its
- * slowest reader, but the harness's credit is smaller than its window. Alone, its window gives the
- * same throughput or less. aeron_exclusive_publication_try_claim() gives the same as offer(). Each
- * run has a stream of its own.
+ * that polls. It needs no assembler, as messages fit into a fragment. Both touch their pages
+ * before. Its driver aeronmd runs beside; scripts/bench starts it. The publication itself waits for
+ * its slowest reader, but the harness's credit is smaller than its window. Alone, its window gives
+ * the same throughput or less. aeron_exclusive_publication_try_claim() gives the same as offer().
+ * Each run has a stream of its own.
  *
  * A publication without a subscription refuses messages. If a run has no reader, the writer
  * subscribes itself, and reads only when the publication is full: once in some thousand batches. */
