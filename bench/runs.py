@@ -25,6 +25,7 @@ KEYS = {"name": str, "value": (int, float), "unit": str, "yardstick": (str, type
         "holds": (bool, type(None))}
 STALL_S = 0.3
 MEASURE_MS = 1500  # of which the stall is a fifth
+READY = slice(0, 4)  # of the desk: the readers that are ready
 SIGN = slice(128, 136)  # nonzero once measuring has begun: the phase of the desk, or the time watched so far
 
 
@@ -62,7 +63,7 @@ def ended(build):
         with subprocess.Popen([f"{build}/bench/tickbus-bench", folder, "throughput", "bare", "64", "1", "60000",
                                str(8 << 20), "64", "lossless"], stderr=subprocess.PIPE, text=True) as running:
             path = pathlib.Path(folder) / "desk"
-            while not path.exists() or not any(path.read_bytes()[SIGN]):
+            while not path.exists() or not any(path.read_bytes()[READY]):
                 assert running.poll() is None, "the writer ended before its reader"
                 time.sleep(0.001)
             children = pathlib.Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
