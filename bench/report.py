@@ -39,6 +39,7 @@ set logscale y
 set yrange [{low}:{high}]
 set xrange [-0.5:{last}.5]
 set xtics ({tics})
+set ytics ({steps})
 set grid ytics lc rgb "#cccccc"
 set key outside right center
 set bars 0.6
@@ -122,8 +123,10 @@ def script(title, axis, series):
         parts.append(f'${name} with yerrorbars title "{words}" lc rgb "{colour}" lw 2 pt {kind} ps 0.9')
     tics = ", ".join(f'"{payload}" {place}' for place, payload in enumerate(payloads))
     low, high = min(all_values) / 1.5, max(all_values) * 1.5
+    steps = [f"{step}e{power}" for power in range(-3, 10) for step in (1, 2, 5) if low < step * 10 ** power < high]
+    steps = ", ".join(f'"{float(step):g}" {step}' for step in steps)
     return SCRIPT.format(title=title, axis=axis, low=f"{low:.3g}", high=f"{high:.3g}", last=len(payloads) - 1,
-                         tics=tics, data="\n".join(data), parts=", ".join(parts))
+                         tics=tics, steps=steps, data="\n".join(data), parts=", ".join(parts))
 
 
 def draw(title, axis, series):
