@@ -61,10 +61,10 @@ def program():
 
 def about(root):
     """What was measured, and where."""
-    done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"], cwd=root,
-                          capture_output=True, text=True)
+    found = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"], cwd=root,
+                           capture_output=True, text=True).stdout.strip() if shutil.which("git") else ""
     model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
-    return {"commit": done.stdout.strip() or "unknown", "processor": model[1] if model else platform.machine()}
+    return {"commit": found or "unknown", "processor": model[1] if model else platform.machine()}
 
 
 def load(paths):
@@ -151,8 +151,8 @@ def markdown(run, plots):
     parts = ["# Figures", "`scripts/bench --report` writes this file. [performance.md](../performance.md) explains the "
              "rows.", "\n".join(f"- {words}" for words in about_run)]
     if plots:
-        parts += ["The plots have a logarithmic axis. A point is the median of the short runs; its line goes from the "
-                  "worst run to the best.", *(f"![{PLOTS[name][0]}]({name}.svg)" for name in plots)]
+        parts += ["The plots have a logarithmic axis. A point is the median of the short runs. Its line goes from the "
+                  "worst run to the\nbest.", *(f"![{PLOTS[name][0]}]({name}.svg)" for name in plots)]
     return "\n\n".join([*parts, "\n".join(rows)]) + "\n"
 
 

@@ -25,7 +25,9 @@ KEYS = {"name": str, "value": (int, float), "unit": str, "yardstick": (str, type
         "holds": (bool, type(None))}
 STALL_S = 0.3
 MEASURE_MS = 1500  # of which the stall is a fifth
-READY = slice(0, 4)  # of the desk: the readers that are ready
+
+# Parts of the shared file.
+READY = slice(0, 4)
 SIGN = slice(128, 136)  # nonzero once measuring has begun: the phase of the desk, or the time watched so far
 
 
