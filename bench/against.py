@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the library of another commit, to be measured beside this one."""
+"""Builds the library of another commit, to be measured beside this build."""
 import re
 import subprocess
 
@@ -27,7 +27,7 @@ def library_of(build):
 
 
 def build(root, commit):
-    """The release build of a commit, in build/against/HASH. It is made once."""
+    """(the commit's hash, its release build in build/against/HASH). It is made once."""
     found = subprocess.run(["git", "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"], cwd=root,
                            capture_output=True, text=True)
     if found.returncode:
@@ -42,7 +42,7 @@ def build(root, commit):
     if not (made / "build.ninja").exists():
         run(["meson", "setup", made, tree, "--buildtype=release", "-Dtests=disabled"], root)
     run(["ninja", "-C", made], root)
-    return made
+    return name, made
 
 
 def environment(ours, theirs):

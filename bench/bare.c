@@ -22,7 +22,7 @@ struct bare {
 	bool timed;
 };
 
-static int bare_open(void **out, const struct shape *shape, unsigned int channel)
+static void *bare_open(const struct shape *shape, unsigned int channel)
 {
 	struct bare *bare = calloc(1, sizeof(*bare));
 	char name[32];
@@ -36,8 +36,7 @@ static int bare_open(void **out, const struct shape *shape, unsigned int channel
 	bare->slot_words = shape->slot_bytes / 8;
 	bare->words = shape->payload_words;
 	bare->timed = shape->timed;
-	*out = bare;
-	return 0;
+	return bare;
 }
 
 static void bare_close(void *bare)
@@ -119,8 +118,7 @@ const struct transport bare_transport = {
 	.name = "bare",
 	.writer_open = bare_open,
 	.write = bare_write,
-	.writer_close = bare_close,
 	.reader_open = bare_open,
 	.read = bare_read,
-	.reader_close = bare_close,
+	.close = bare_close,
 };

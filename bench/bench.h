@@ -2,8 +2,8 @@
 /* Shared by the measuring program and the transports.
  *
  * A transport moves messages from a writer process to reader processes, through a ring of `slots`
- * slots of `slot_bytes`. Each transport is a file that fills a table. To compare with another bus,
- * add a file and a line in transports[].
+ * slots of `slot_bytes`. Each transport is a file that fills a table of five calls. To compare with
+ * another bus, add a file to bench/peers/ and a line in transports[].
  *
  * The words of a message follow from its number, and a reader checks every word. In a timed shape,
  * the first word is the time at which the message was due, and the others follow from it. */
@@ -27,6 +27,7 @@ struct shape {
 	uint32_t payload_words;
 	uint32_t slots;
 	bool timed;
+	unsigned int readers; /* of a writer that opens */
 };
 
 struct tally {
@@ -42,19 +43,18 @@ struct transport {
 	const char *name;
 	/* Messages under way at most if nothing is to be lost; 0: three quarters of the slots. */
 	unsigned int window;
-	/* Opens the writer of channel 0 or 1, before its readers. 0, or -1 after a message on
-	 * stderr.
-	 */
-	int (*writer_open)(void **writer, const struct shape *, unsigned int channel);
+	/* Opens the writer of channel 0 or 1, before its readers. Fails by machine_fail(). */
+	void *(*writer_open)(const struct shape *, unsigned int channel);
 	/* Writes the next `count` messages as a batch and flushes them. The payloads are made
 	 * before, in a row, so that making them is not measured. */
 	void (*write)(void *writer, const uint64_t *payloads, unsigned int count);
-	void (*writer_close)(void *writer);
 	/* Opens a reader, which gets every message that is written after this returns. */
-	int (*reader_open)(void **reader, const struct shape *, unsigned int channel);
-	/* Polls once for messages, without waiting, and adds them to the tally. */
+	void *(*reader_open)(const struct shape *, unsigned int channel);
+	/* Polls once for messages, checks every word, and adds them to the tally. If it finds no
+	 * message, it returns within some milliseconds. */
 	void (*read)(void *reader, struct tally *);
-	void (*reader_close)(void *reader);
+	/* Closes a writer or a reader. */
+	void (*close)(void *end);
 };
 
 extern const struct transport bare_transport, log_transport, local_transport, checked_transport,

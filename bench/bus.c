@@ -19,17 +19,14 @@
 #define LOOK    256
 #define MESSAGE 4 /* records of a message */
 
-struct writer {
+/* A writer or a reader. */
+struct end {
 	struct tb_publisher *publisher;
 	struct tb_topic *topic;
-	uint32_t words, instrument;
-	bool checked;
-};
-
-struct reader {
 	struct tb_subscriber *subscriber;
 	struct tally *tally;
-	uint32_t words;
+	uint32_t words, instrument;
+	bool checked;
 };
 
 static void expect(int result, const char *what)
@@ -38,8 +35,8 @@ static void expect(int result, const char *what)
 		machine_fail("%s: %s", what, tb_error());
 }
 
-static int bus_writer_open(void **out, const struct shape *shape, unsigned int channel,
-			   bool checked, uint32_t flags)
+static void *bus_writer_open(const struct shape *shape, unsigned int channel, bool checked,
+			     uint32_t flags)
 {
 	struct tb_topic_options topic = { .size = sizeof(topic),
 					  .name = "t",
@@ -48,7 +45,7 @@ static int bus_writer_open(void **out, const struct shape *shape, unsigned int c
 					  .flags = TB_TOPIC_NO_LAST_VALUE | TB_TOPIC_MANUAL_FLUSH |
 						   flags };
 	struct tb_publisher_options bus = { .size = sizeof(bus), .exit_wait_ms = UINT32_MAX };
-	struct writer *writer = calloc(1, sizeof(*writer));
+	struct end *writer = calloc(1, sizeof(*writer));
 	struct tb_schema *schema = NULL;
 	char text[128], name[32];
 
@@ -69,23 +66,22 @@ static int bus_writer_open(void **out, const struct shape *shape, unsigned int c
 	writer->instrument = (uint32_t)tb_instrument(writer->topic, "BENCH");
 	writer->words = shape->payload_words;
 	writer->checked = checked;
-	*out = writer;
-	return 0;
+	return writer;
 }
 
-static int local_writer_open(void **out, const struct shape *shape, unsigned int channel)
+static void *local_writer_open(const struct shape *shape, unsigned int channel)
 {
-	return bus_writer_open(out, shape, channel, false, 0);
+	return bus_writer_open(shape, channel, false, 0);
 }
 
-static int checked_writer_open(void **out, const struct shape *shape, unsigned int channel)
+static void *checked_writer_open(const struct shape *shape, unsigned int channel)
 {
-	return bus_writer_open(out, shape, channel, true, 0);
+	return bus_writer_open(shape, channel, true, 0);
 }
 
-static int marked_writer_open(void **out, const struct shape *shape, unsigned int channel)
+static void *marked_writer_open(const struct shape *shape, unsigned int channel)
 {
-	return bus_writer_open(out, shape, channel, true, TB_TOPIC_MARKS_MESSAGES);
+	return bus_writer_open(shape, channel, true, TB_TOPIC_MARKS_MESSAGES);
 }
 
 static uint64_t clock_ns(void)
@@ -98,7 +94,7 @@ static uint64_t clock_ns(void)
 
 static void bus_write(void *user, const uint64_t *payloads, unsigned int count)
 {
-	struct writer *writer = user;
+	struct end *writer = user;
 	struct tb_update update = { .size = sizeof(update),
 				    .instrument = writer->instrument,
 				    .kind = TB_KIND_UPDATE,
@@ -114,7 +110,7 @@ static void bus_write(void *user, const uint64_t *payloads, unsigned int count)
 
 static void marked_write(void *user, const uint64_t *payloads, unsigned int count)
 {
-	struct writer *writer = user;
+	struct end *writer = user;
 	struct tb_update update = { .size = sizeof(update),
 				    .instrument = writer->instrument,
 				    .kind = TB_KIND_UPDATE,
@@ -130,17 +126,9 @@ static void marked_write(void *user, const uint64_t *payloads, unsigned int coun
 	tb_flush(writer->topic);
 }
 
-static void bus_writer_close(void *user)
-{
-	struct writer *writer = user;
-
-	tb_publisher_close(writer->publisher);
-	free(writer);
-}
-
 static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
 {
-	const struct reader *reader = user;
+	const struct end *reader = user;
 
 	(void)source;
 	reader->tally->received++;
@@ -150,7 +138,7 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 
 static void on_batch(void *user, const struct tb_source *source, const struct tb_batch *batch)
 {
-	const struct reader *reader = user;
+	const struct end *reader = user;
 
 	(void)source;
 	reader->tally->received += batch->count;
@@ -165,7 +153,7 @@ static void on_batch(void *user, const struct tb_source *source, const struct tb
 
 static void on_timed(void *user, const struct tb_source *source, const struct tb_record *record)
 {
-	const struct reader *reader = user;
+	const struct end *reader = user;
 
 	(void)source;
 	tally_timed(reader->tally, record->data, reader->words);
@@ -174,16 +162,16 @@ static void on_timed(void *user, const struct tb_source *source, const struct tb
 
 static void on_event(void *user, const struct tb_event *event)
 {
-	const struct reader *reader = user;
+	const struct end *reader = user;
 
 	if (event->kind == TB_EVENT_GAP && reader->tally)
 		reader->tally->lost += event->last - event->first + 1;
 }
 
-static int subscribe(void **out, const struct shape *shape, unsigned int channel,
-		     tb_record_handler *for_records, tb_batch_handler *for_batches)
+static void *subscribe(const struct shape *shape, unsigned int channel,
+		       tb_record_handler *for_records, tb_batch_handler *for_batches)
 {
-	struct reader *reader = calloc(1, sizeof(*reader));
+	struct end *reader = calloc(1, sizeof(*reader));
 	char address[32];
 	struct tb_subscriber_options bus = { .size = sizeof(bus),
 					     .address = address,
@@ -201,34 +189,34 @@ static int subscribe(void **out, const struct shape *shape, unsigned int channel
 	snprintf(address, sizeof(address), "shm:bench-%u", channel);
 	expect(tb_subscriber_open(&reader->subscriber, &bus), "subscriber");
 	expect(tb_subscribe(reader->subscriber, "t", &how, &subscription), "subscribe");
-	*out = reader;
-	return 0;
+	return reader;
 }
 
-static int bus_reader_open(void **out, const struct shape *shape, unsigned int channel)
+static void *bus_reader_open(const struct shape *shape, unsigned int channel)
 {
-	return subscribe(out, shape, channel, shape->timed ? on_timed : on_record, NULL);
+	return subscribe(shape, channel, shape->timed ? on_timed : on_record, NULL);
 }
 
-static int batch_reader_open(void **out, const struct shape *shape, unsigned int channel)
+static void *batch_reader_open(const struct shape *shape, unsigned int channel)
 {
-	return subscribe(out, shape, channel, NULL, on_batch);
+	return subscribe(shape, channel, NULL, on_batch);
 }
 
 static void bus_read(void *user, struct tally *tally)
 {
-	struct reader *reader = user;
+	struct end *reader = user;
 
 	reader->tally = tally;
 	expect(tb_poll(reader->subscriber, LOOK), "poll");
 }
 
-static void bus_reader_close(void *user)
+static void bus_close(void *user)
 {
-	struct reader *reader = user;
+	struct end *end = user;
 
-	tb_subscriber_close(reader->subscriber);
-	free(reader);
+	tb_publisher_close(end->publisher);
+	tb_subscriber_close(end->subscriber);
+	free(end);
 }
 
 #define BUS(setting, of, opens, writes)                                                            \
@@ -236,10 +224,9 @@ static void bus_reader_close(void *user)
 		.name = #setting,                                                                  \
 		.writer_open = of##_writer_open,                                                   \
 		.write = writes,                                                                   \
-		.writer_close = bus_writer_close,                                                  \
 		.reader_open = opens##_reader_open,                                                \
 		.read = bus_read,                                                                  \
-		.reader_close = bus_reader_close,                                                  \
+		.close = bus_close,                                                                \
 	}
 BUS(local, local, bus, bus_write);
 BUS(checked, checked, bus, bus_write);

@@ -3,9 +3,9 @@
  *
  * Aeron's log buffer moves messages so: a record has its length and its payload, and the writer
  * publishes a batch by storing one position. The ring has the bytes of the other transports' rings.
- * Before a batch the writer stores the position up to which it will write, so that a reader knows
- * when it was lapped; that reader goes on at the writer's position. No record crosses the ring's
- * end. It has no timed shape. */
+ * Before a batch the writer stores the position up to which it will write. So a reader knows when
+ * it was lapped, and goes on at the writer's position. No record crosses the ring's end. It has no
+ * timed shape. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct log {
 	uint32_t records, record_words, words;
 };
 
-static int log_open(void **out, const struct shape *shape, unsigned int channel)
+static void *log_open(const struct shape *shape, unsigned int channel)
 {
 	struct log *log = calloc(1, sizeof(*log));
 	const size_t bytes = (size_t)shape->slots * shape->slot_bytes;
@@ -42,8 +42,7 @@ static int log_open(void **out, const struct shape *shape, unsigned int channel)
 	log->words = shape->payload_words;
 	log->record_words = log->words + 1;
 	log->records = (uint32_t)(bytes / 8 / log->record_words);
-	*out = log;
-	return 0;
+	return log;
 }
 
 static void log_close(void *log)
@@ -118,8 +117,7 @@ const struct transport log_transport = {
 	.name = "log",
 	.writer_open = log_open,
 	.write = log_write,
-	.writer_close = log_close,
 	.reader_open = log_open,
 	.read = log_read,
-	.reader_close = log_close,
+	.close = log_close,
 };

@@ -8,11 +8,11 @@
  *   FLUSH       messages of a flush, 1 to 64, default 64
  *
  *   transfer, stream, hiccups, clock  the machine's own limits (TRANSPORT is ignored)
- *   publish     ns per message of 64, while readers spin on the next slot, having read all earlier
- *               messages. Median of all.
+ *   publish     ns per message of 64, after the readers have read all earlier messages and have
+ *               waited a little for the next. Median of all.
  *   throughput  million messages per second of the slowest reader, and the share that it lost. The
- *               writer never waits; or with `lossless` it waits until the slowest reader left
- *               room, as buses with back-pressure do: readers tell how many they have read.
+ *               writer never waits. With `lossless` it waits until the slowest reader left room,
+ *               as buses with back-pressure do: readers store how many they have read.
  *   latency     ns one way: half of a round trip through two rings between two processes
  *   open        ns from the time a message was due, every INTERVAL_NS, until it was read. Messages
  *               due while the writer stood still are late. A lost message is late until the next

@@ -24,36 +24,6 @@ static void write_batch(const struct run *run, void *writer, const uint64_t *pay
 				      run->flush < BATCH - i ? run->flush : BATCH - i);
 }
 
-static int publish_main(struct run *run)
-{
-	struct maker *maker = maker_open(run);
-	double *samples = samples_make();
-	uint64_t warm, until, from, to;
-	const uint64_t *payloads;
-	size_t count = 0;
-	void *writer;
-
-	run->transport->writer_open(&writer, &run->shape, 0);
-	readers_spawn(run, "reader");
-	warm = machine_ticks() + (uint64_t)(run->scale * 1e6 * run->ms / 4);
-	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
-	do {
-		payloads = maker_make(maker, BATCH);
-		rest(run, REST_NS);
-		from = machine_ticks();
-		write_batch(run, writer, payloads);
-		to = machine_ticks();
-		if (from >= warm)
-			samples[count++] = (double)(to - from) / run->scale / BATCH;
-	} while ((to < until || count == 0) && count < SAMPLES_MAX);
-	readers_join(run);
-	printf("{\"value\": %.3f}\n", machine_quantile(samples, count, 0.5));
-	run->transport->writer_close(writer);
-	free(samples);
-	free(maker);
-	return 0;
-}
-
 /* Messages that the slowest reader has read. */
 static uint64_t taken_by_all(const struct run *run)
 {
@@ -64,6 +34,45 @@ static uint64_t taken_by_all(const struct run *run)
 		least = taken < least ? taken : least;
 	}
 	return least;
+}
+
+static void *writer_open(struct run *run)
+{
+	run->shape.readers = run->readers;
+	return run->transport->writer_open(&run->shape, 0);
+}
+
+static int publish_main(struct run *run)
+{
+	struct maker *maker = maker_open(run);
+	double *samples = samples_make();
+	uint64_t warm, until, from, to;
+	const uint64_t *payloads;
+	size_t count = 0;
+	void *writer;
+
+	writer = writer_open(run);
+	readers_spawn(run, "reader");
+	machine_pin(0);
+	warm = machine_ticks() + (uint64_t)(run->scale * 1e6 * run->ms / 4);
+	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
+	do {
+		while (taken_by_all(run) < maker->next - 1)
+			machine_pause();
+		payloads = maker_make(maker, BATCH);
+		rest(run, REST_NS);
+		from = machine_ticks();
+		write_batch(run, writer, payloads);
+		to = machine_ticks();
+		if (from >= warm)
+			samples[count++] = (double)(to - from) / run->scale / BATCH;
+	} while ((to < until || count == 0) && count < SAMPLES_MAX);
+	readers_join(run);
+	printf("{\"value\": %.3f}\n", machine_quantile(samples, count, 0.5));
+	run->transport->close(writer);
+	free(samples);
+	free(maker);
+	return 0;
 }
 
 /* Writes batches until this time. *taken: what the slowest reader had read when it was looked at. A
@@ -85,15 +94,21 @@ static void write_until(struct run *run, struct maker *maker, void *writer, uint
 	}
 }
 
+static double reader_mean(const struct run *run, const struct outcome *outcome)
+{
+	return (double)outcome->tally.received / run->ms / 1e3;
+}
+
 static int throughput_main(struct run *run)
 {
 	struct maker *maker = maker_open(run);
-	double slowest = 0, mean = 0, lost = 0;
+	double slowest = 0, mean = 0, lost = 0, rate;
 	uint64_t warm, until, taken = 0;
 	void *writer;
 
-	run->transport->writer_open(&writer, &run->shape, 0);
+	writer = writer_open(run);
 	readers_spawn(run, "reader");
+	machine_pin(0);
 	warm = machine_ticks() + (uint64_t)(run->scale * 1e6 * run->ms / 4);
 	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
 	write_until(run, maker, writer, warm, &taken);
@@ -106,15 +121,16 @@ static int throughput_main(struct run *run)
 		if (run->lossless && outcome->tally.lost)
 			machine_fail("reader %u lost %llu messages, although the writer waited", i,
 				     (unsigned long long)outcome->tally.lost);
-		if (i > 0 && outcome->rate >= slowest)
+		rate = outcome->rate < 0 ? reader_mean(run, outcome) : outcome->rate;
+		if (i > 0 && rate >= slowest)
 			continue;
-		slowest = outcome->rate;
-		mean = (double)outcome->tally.received / run->ms / 1e3;
+		slowest = rate;
+		mean = reader_mean(run, outcome);
 		lost = (double)outcome->tally.lost /
 		       (double)(outcome->tally.lost + outcome->tally.received + 1);
 	}
 	printf("{\"value\": %.4f, \"mean\": %.4f, \"lost\": %.4f}\n", slowest, mean, lost);
-	run->transport->writer_close(writer);
+	run->transport->close(writer);
 	free(maker);
 	return 0;
 }
@@ -130,9 +146,10 @@ static int latency_main(struct run *run)
 	size_t count = 0;
 
 	run->readers = 1;
-	run->transport->writer_open(&writer, &run->shape, 0);
+	writer = writer_open(run);
 	readers_spawn(run, "echo");
-	run->transport->reader_open(&reader, &run->shape, 1);
+	reader = run->transport->reader_open(&run->shape, 1);
+	machine_pin(0);
 	from = machine_ticks();
 	warm = from + (uint64_t)(run->scale * 1e6 * run->ms / 4);
 	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
@@ -151,8 +168,8 @@ static int latency_main(struct run *run)
 		machine_fail("the answers had wrong words");
 	printf("{\"value\": %.2f, ", machine_quantile(samples, count, 0.5));
 	printf("\"p99\": %.2f}\n", machine_quantile(samples, count, 0.99));
-	run->transport->reader_close(reader);
-	run->transport->writer_close(writer);
+	run->transport->close(reader);
+	run->transport->close(writer);
 	free(samples);
 	free(maker);
 	return 0;
@@ -181,8 +198,9 @@ static int open_main(struct run *run)
 
 	run->readers = 1;
 	run->shape.timed = true;
-	run->transport->writer_open(&writer, &run->shape, 0);
+	writer = writer_open(run);
 	readers_spawn(run, "late");
+	machine_pin(0);
 	due = machine_ticks();
 	warm = due + (uint64_t)(run->scale * 1e6 * run->ms / 4);
 	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
@@ -195,7 +213,7 @@ static int open_main(struct run *run)
 	       "%.6f}\n",
 	       outcome->late_ns[0], outcome->late_ns[1], outcome->late_ns[2], outcome->late_ns[3],
 	       (double)outcome->tally.lost / (double)run->desk->sent);
-	run->transport->writer_close(writer);
+	run->transport->close(writer);
 	free(maker);
 	return 0;
 }
@@ -216,14 +234,15 @@ static int count_main(struct run *run)
 	struct maker *maker = maker_open(run);
 	void *writer;
 
-	run->transport->writer_open(&writer, &run->shape, 0);
+	writer = writer_open(run);
 	readers_spawn(run, "reader");
+	machine_pin(0);
 	run->transport->write(writer, maker_make(maker, BATCH), BATCH);
 	for (unsigned int i = 0; i < batches; i++)
 		bench_counted(run->transport, writer, maker_make(maker, BATCH));
 	readers_join(run);
 	printf("{\"value\": %u}\n", batches * BATCH);
-	run->transport->writer_close(writer);
+	run->transport->close(writer);
 	free(maker);
 	return 0;
 }
@@ -248,8 +267,8 @@ static int drain_main(struct run *run)
 	void *writer, *reader;
 	size_t count = 0;
 
-	run->transport->writer_open(&writer, &run->shape, 0);
-	run->transport->reader_open(&reader, &run->shape, 0);
+	writer = writer_open(run);
+	reader = run->transport->reader_open(&run->shape, 0);
 	machine_pin(0);
 	until = machine_ticks() + (uint64_t)(run->scale * 1e6 * run->ms);
 	do {
@@ -263,8 +282,8 @@ static int drain_main(struct run *run)
 		machine_fail("the reader got wrong messages");
 	printf("{\"value\": %.3f, \"messages\": %zu}\n", machine_quantile(samples, count, 0.5),
 	       count * BATCH);
-	run->transport->reader_close(reader);
-	run->transport->writer_close(writer);
+	run->transport->close(reader);
+	run->transport->close(writer);
 	free(samples);
 	free(maker);
 	return 0;

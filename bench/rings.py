@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of rings: publish, throughput, latency and open, each in many short runs.
 
-A run measures all transports of a row beside each other, in drawn order: the yardsticks, this build and, if
-asked, another build of the library. The machine is looked at before and after: a run in which the cores
-were away for HICCUPS percent of the time, or in which they moved apart, is thrown away.
+A run measures all transports of a row beside each other, in drawn order. They are the yardsticks, this build and, if
+asked, another build of the library. The machine is looked at before and after. A run is thrown away if the cores
+were away for HICCUPS percent of the time, or if they moved apart.
 """
+import contextlib
 import dataclasses
 import random
+import signal
 import statistics
+import subprocess
+
+from session import BATCH, RINGS, SETTINGS, progress
 
 PAYLOADS = (32, 64, 256)
-SETTINGS = ("local", "checked")
-RINGS = {"256k": 256 << 10, "8m": 8 << 20, "64m": 64 << 20}
 DEFAULT_RING = "8m"  # 65,536 slots of 128 bytes; tickbus's default number of slots
-BATCH = 64
 HICCUPS = 3.0  # percent
 MOVED = 1.3
 FAR_NS = 200  # one way between two cores; nearer cores share a cache
 READERS_MAX = 3
+STEADY = 0.5  # of the median, which the worst run of a throughput row must reach
 UNITS = {"publish": "ns", "throughput": "M/s", "latency": "ns", "open": "ns"}
 MORE_IS_BETTER = ("throughput",)
 LOOK_MS = 15  # of the machine, before and after
@@ -84,21 +87,56 @@ def groups(cores, comparable):
 
 
 def left_out(cores, comparable):
-    """What this machine cannot measure, in words."""
+    """Sentences that say which rows this machine lacks."""
     if cores - 1 < READERS_MAX:
         yield f"{cores} processors: rows with more than {max(cores - 1, 0)} subscribers are left out"
     if cores > 1 and not comparable:
         yield "open is left out: the processor lacks constant_tsc or nonstop_tsc"
 
 
-class Rings:
-    """Measures groups; `measure` runs the measuring program and returns what it printed."""
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """A peer that is ready: the environment of its users, and its daemon, which is stopped while it is unused."""
+    environment: dict
+    process: subprocess.Popen
 
-    def __init__(self, measure, cores, runs, check, against=None):
-        self.measure, self.cores, self.wanted_runs, self.check = measure, cores, runs, check
-        self.against = against  # the environment in which the other build's library is used
-        self.beside = {}  # transports that are measured beside, with their environments
-        self.thrown = 0
+    @contextlib.contextmanager
+    def used(self):
+        if self.process:
+            self.process.send_signal(signal.SIGCONT)
+        try:
+            yield self.environment
+        finally:
+            if self.process:
+                self.process.send_signal(signal.SIGSTOP)
+
+
+def wanted_groups(session):
+    return [group for group in groups(session.cores, session.comparable)
+            if any(session.wanted(group.name(setting)) for setting in SETTINGS)]
+
+
+def rows(session):
+    """All wanted rows of rings, after the limits."""
+    wanted = wanted_groups(session)
+    if not wanted:
+        return
+    session.notes["left_out"] = list(left_out(session.cores, session.comparable))
+    for words in session.notes["left_out"]:
+        print(words)
+    measured = Rings(session)
+    for turn, group in enumerate(wanted):
+        progress(f"{group.name('...')}: {turn + 1} of {len(wanted)}, {session.thrown} runs thrown away")
+        session.rows += measured.rows(group)
+
+
+class Rings:
+    """Measures groups."""
+
+    def __init__(self, session):
+        self.session, self.measure, self.cores = session, session.measure, session.cores
+        self.wanted_runs, self.check = session.options.runs, not session.options.tiny
+        self.against = session.theirs  # the environment in which the other build's library is used
 
     def machine(self):
         """Time between two cores one way, and the share of time that the cores were away."""
@@ -107,19 +145,19 @@ class Rings:
         readers = min(READERS_MAX, self.cores - 1)
         return {name: self.measure(name, "none", 32, readers, ms=LOOK_MS)["value"] for name in ("transfer", "hiccups")}
 
-    def run(self, group):
-        """One short run of all transports; None if the machine was not steady."""
-        asked = [(name, None) for name in (*group.yardsticks(), *SETTINGS)]
-        asked += [(name, None) for name in self.beside]
-        if self.against:
+    def run(self, group, peers):
+        """A short run of all transports; nothing if the machine was unsteady. peers: name and Peer."""
+        asked = [(name, None) for name in (*(peers or group.yardsticks()), *SETTINGS)]
+        if self.against and not peers:
             asked += [(name, self.against) for name in SETTINGS]
         random.shuffle(asked)
         before = self.machine()
         found = {}
         for name, environment in asked:
-            found[name, environment is not None] = self.measure(
-                group.measure, name, group.payload, group.readers, RINGS[group.ring], group.flush,
-                group.lossless, environment=environment or self.beside.get(name))
+            with peers[name].used() if name in peers else contextlib.nullcontext(environment) as used:
+                found[name, environment is not None] = self.measure(
+                    group.measure, name, group.payload, group.readers, RINGS[group.ring], group.flush,
+                    group.lossless, environment=used)
         after = self.machine()
         near, far = sorted((before["transfer"], after["transfer"]))
         if self.check and (max(before["hiccups"], after["hiccups"]) > HICCUPS or far > MOVED * near):
@@ -127,52 +165,50 @@ class Rings:
         found["transfer"] = (near + far) / 2
         return found
 
-    def runs(self, group):
-        """Enough good runs, or (runs, False) if the machine did not give them."""
+    def runs(self, group, peers={}):
+        """(good runs, whether they are enough). peers are measured instead of the yardsticks."""
         good = []
         for _ in range(4 * self.wanted_runs):
-            found = self.run(group)
+            found = self.run(group, peers)
             if found is None:
-                self.thrown += 1
+                self.session.thrown += 1
                 continue
             good.append(found)
             if len(good) == self.wanted_runs:
                 return good, True
         return good, False
 
-    def rows(self, group, wanted, clock_ns):
-        """The rows of a group. clock_ns: what reading the clock costs, for records that are flushed one by one."""
-        settings = [s for s in SETTINGS if wanted(group.name(s))]
-        if not settings:
-            return
+    def rows(self, group):
+        """The rows of a group."""
+        settings = [s for s in SETTINGS if self.session.wanted(group.name(s))]
         runs, enough = self.runs(group)
         if not runs:
             for setting in settings:
-                yield {"name": group.name(setting), "unit": UNITS[group.measure], "value": None, "counts": False}
+                yield row_without_runs(group.name(setting), group)
             return
         for setting in settings:
-            yield self.row(group, setting, runs, enough, clock_ns)
+            yield self.row(group, setting, runs, enough)
 
-    def row(self, group, setting, runs, enough, clock_ns):
+    def row(self, group, setting, runs, enough):
         more_is_better = group.measure in MORE_IS_BETTER
         worst = min if more_is_better else max
         values = [r[setting, False]["value"] for r in runs]
         name, bare = self.yardstick(group, runs)
         if group.measure == "publish" and group.flush == 1 and setting == "checked":
-            name, bare = "bare ring and a clock", [b + clock_ns for b in bare]
+            name, bare = "bare ring and a clock", [b + self.session.clock_ns for b in bare]
         ratios = [v / b for v, b in zip(values, bare) if b > 0]
         bound = group.bound(setting) if ratios else None
-        far = sum(r["transfer"] > FAR_NS for r in runs)
-        row = {"name": group.name(setting), "unit": UNITS[group.measure], "value": statistics.median(values),
-               "worst": worst(values), "yardstick": name, "yardstick_value": statistics.median(bare),
-               "yardstick_worst": worst(bare), "ratio": statistics.median(ratios) if ratios else None,
+        beside = {other: summary([r[other, False]["value"] for r in runs], worst) for other in group.yardsticks()}
+        row = {"name": group.name(setting), "unit": UNITS[group.measure], **summary(values, worst), "yardstick": name,
+               "yardstick_value": statistics.median(bare), "bare_worst": beside["bare"]["worst"], "beside": beside,
+               "ratio": statistics.median(ratios) if ratios else None,
                "ratio_range": [min(ratios), max(ratios)] if ratios else None, "bound": bound, "holds": None,
-               "rounds": len(runs), "counts": enough and bool(ratios), "cores": cores_words(len(runs), far, self.cores),
-               "steady": None, "more": details(group, runs, setting)}
+               "least": more_is_better, "rounds": len(runs), "counts": enough and bool(ratios),
+               "cores": cores_words(runs, self.cores), "steady": None, "more": details(group, runs, setting)}
         if bound is not None:
             row["holds"] = row["ratio"] >= bound if more_is_better else row["ratio"] <= bound
         if more_is_better:
-            row["steady"] = row["worst"] >= row["value"] / 2
+            row["steady"] = row["worst"] >= STEADY * row["value"]
         if self.against:
             pairs = [r[setting, False]["value"] / r[setting, True]["value"] for r in runs if r[setting, True]["value"]]
             if pairs:
@@ -190,10 +226,23 @@ class Rings:
         return names[best], values[best]
 
 
-def cores_words(runs, far, cores):
+def row_without_runs(name, group):
+    """A row of a machine that gave no good run."""
+    return {"name": name, "unit": UNITS[group.measure], "value": None, "yardstick": None, "ratio": None, "bound": None,
+            "holds": None, "rounds": 0, "counts": False, "more": "no good run"}
+
+
+def summary(values, worst):
+    """What a row and a plot say of the short runs of a transport. worst: min or max."""
+    return {"value": statistics.median(values), "worst": worst(values),
+            "best": (max if worst is min else min)(values)}
+
+
+def cores_words(runs, cores):
     if cores < 2:
         return "one core"
-    return "near" if far == 0 else "far" if far == runs else f"far in {far} of {runs}"
+    far = sum(r["transfer"] > FAR_NS for r in runs)
+    return "near" if far == 0 else "far" if far == len(runs) else f"far in {far} of {len(runs)}"
 
 
 def details(group, runs, setting):

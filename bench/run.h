@@ -17,7 +17,7 @@ enum phase { WARM, MEASURE, DONE };
 
 struct outcome {
 	_Alignas(128) struct tally tally;
-	double rate; /* million messages per second, median of all windows */
+	double rate; /* million messages per second, median of all windows; -1: no window */
 	double late_ns[LATES];
 };
 
@@ -62,7 +62,8 @@ double *samples_make(void);
 
 /* -- readers.c --------------------------------------------------------------------------------- */
 
-/* Starts run->readers processes with this role, waits until they are ready, and pins the caller. */
+/* Starts run->readers processes with this role, and waits until they are ready. The caller then
+ * pins itself, after the library has started all its threads, which thus are not pinned. */
 void readers_spawn(struct run *, const char *role);
 
 void readers_phase(struct run *, enum phase);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a tiny round of scripts/bench and checks the form of its JSON, not its speed. Stops measuring programs for a
-while, which must show in their output.
+"""Runs a tiny round of scripts/bench and checks the form of what it writes, not its speed. Stops measuring programs for
+a while, which must show in their output.
 
   runs.py SCRIPT BUILD
 """
@@ -10,17 +10,24 @@ import math
 import os
 import pathlib
 import platform
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import types
+import xml.etree.ElementTree
 
+SETTINGS = ("local", "checked")
 KEYS = {"name": str, "value": (int, float), "unit": str, "yardstick": (str, type(None)),
         "ratio": (int, float, type(None)), "bound": (int, float, type(None)),
         "holds": (bool, type(None))}
 STALL_S = 0.3
 MEASURE_MS = 1500  # of which the stall is a fifth
+
+# Parts of the shared file.
+READY = slice(0, 4)
 SIGN = slice(128, 136)  # nonzero once measuring has begun: the phase of the desk, or the time watched so far
 
 
@@ -52,12 +59,143 @@ def stalls(build):
     assert found["longest"] >= STALL_S * 1e9 * 0.99 and found["value"] > 10, found
 
 
+def ended(build):
+    """A writer that waits for a reader ends when the reader was killed."""
+    with tempfile.TemporaryDirectory() as folder:
+        with subprocess.Popen([f"{build}/bench/tickbus-bench", folder, "throughput", "bare", "64", "1", "60000",
+                               str(8 << 20), "64", "lossless"], stderr=subprocess.PIPE, text=True) as running:
+            path = pathlib.Path(folder) / "desk"
+            while not path.exists() or not any(path.read_bytes()[READY]):
+                assert running.poll() is None, "the writer ended before its reader"
+                time.sleep(0.001)
+            children = pathlib.Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+            os.kill(int(children[0]), signal.SIGKILL)
+            said = running.stderr.read()
+        assert running.returncode == 1 and "a reader ended before the writer" in said, (running.returncode, said)
+
+
+def rings(names, found, many):
+    """All rows of a group are there, with what the short runs say."""
+    expected = {f"publish/32/8m/{flush}/{setting}/0" for flush in ("batch", "each") for setting in SETTINGS}
+    expected |= {f"publish/64/256k/batch/{setting}/0" for setting in SETTINGS} | {"publish/64/64m/batch/local/0"}
+    if many:
+        expected |= {f"throughput/256/8m/batch/{mode}/{setting}/1" for mode in ("lossless", "free")
+                     for setting in SETTINGS}
+    assert expected <= set(names), expected - set(names)
+    kinds = {"best", "worst", "value"}
+    for row in found["results"]:
+        if not row["name"].startswith(("publish", "throughput", "latency")):
+            continue
+        assert row["beside"].keys() == {"bare", "log"} and kinds <= row.keys(), row
+        assert all(kinds == figures.keys() for figures in row["beside"].values()), row
+        assert row["bare_worst"] == row["beside"]["bare"]["worst"] and row["cores"], row
+        assert (row["steady"] is not None) == row["name"].startswith("throughput"), row
+    bounds = {row["name"]: row["bound"] for row in found["results"]}
+    assert bounds["publish/32/8m/batch/checked/0"] == 1.8 and bounds["publish/32/8m/each/checked/0"] == 3, bounds
+    assert not many or bounds["throughput/256/8m/batch/lossless/checked/1"] == 0.8, bounds
+    processors = len(os.sched_getaffinity(0))
+    assert processors > 3 or f"{processors} processors: rows with more than" in found["notes"]["left_out"][0], found
+
+
+def refusals(script, build):
+    """Wrong options are refused before anything is measured."""
+    for options, status, words in (
+            (["nonsense"], 2, "found nonsense, expected"), (["peers/zmq"], 2, "expected --peers beside it"),
+            (["--peers", "peers/nonsense"], 2, "found peer nonsense, expected one of: zmq, iceoryx, aeron"),
+            (["--peers", "--aeron", "/nowhere"], 2, "found no lib/libaeron.so in /nowhere"),
+            (["--peers", "peers/aeron"], 1, "found no peer, expected --aeron FOLDER"),
+            (["--against", "nonsense", "publish"], 1, "--against: found nonsense, expected a commit"),
+            (["--from", "/nowhere"], 2, "expected --report or --json beside it"),
+            (["--rounds", "0"], 2, "found --rounds 0, expected at least 1")):
+        refused(script, ["--build", build, *options], status, words)
+
+
+def refused(script, options, status, words, environment=None):
+    found = subprocess.run([script, *options], capture_output=True, text=True, env=environment)
+    assert found.returncode == status and words in found.stderr and not found.stdout, (options, found)
+
+
+def reports(script, found):
+    """The same rows give the same files; a file that --json did not write is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "run").write_text(json.dumps(found))
+        (folder / "old").write_text("[]")
+        options = ["--from", folder / "run", "--report", folder / "report"]
+        refused(script, options, 1, "found no program gnuplot, expected package gnuplot-nox", {"PATH": "/nowhere"})
+        if not shutil.which("gnuplot"):
+            print("the plots are skipped: gnuplot is not installed")
+            return
+        old = ["--from", folder / "old", "--report", folder / "report"]
+        refused(script, old, 1, "expected a file that --json wrote")
+        refused(script, [*options, "--from", folder / "run"], 1, "in two files, expected it in one")
+        written = []
+        for _ in range(2):
+            subprocess.run([script, *options], check=True, stdout=subprocess.DEVNULL)
+            written.append({path.name: path.read_bytes() for path in (folder / "report").iterdir()})
+        assert written[0] == written[1] and {"figures.md", "publish-0.svg"} <= written[0].keys(), written[0].keys()
+        for name, text in written[0].items():
+            assert len(text) < 40 << 10 and str(folder).encode() not in text, (name, len(text))
+            if name.endswith(".svg"):
+                assert xml.etree.ElementTree.fromstring(text).tag.endswith("}svg"), name
+                assert f"]({name})" in written[0]["figures.md"].decode(), name
+        for row in found["results"]:
+            assert f"| {row['name']} |" in written[0]["figures.md"].decode(), row
+
+
+def peers_are_judged():
+    """The best peer of Debian gets the bounds; the transfer allows a latency beside any peer."""
+    import peers
+
+    def row(peer, measure, ratio, theirs):
+        return {"name": f"peers/{peer}/{measure}/64/1/local", "ratio": ratio, "yardstick_value": theirs, "bound": None,
+                "holds": None, "of_transfer": 1.5, "more": ""}
+
+    rows = [row("zmq", "latency", 0.1, 30000), row("iceoryx", "latency", 0.6, 400), row("aeron", "latency", 1, 200),
+            row("zmq", "throughput", 4, 12), row("iceoryx", "throughput", 30, 1)]
+    peers.judge_best(rows)
+    assert [r["holds"] for r in rows] == [None, False, None, False, None], rows
+    rows[1]["of_transfer"] = 1.3
+    peers.judge_best(rows)
+    assert rows[1]["holds"], rows
+    alone = [row("zmq", "latency", 0.1, 30000)]
+    peers.judge_best(alone)
+    assert alone[0]["holds"] is None, alone
+
+
+def exchanged(build):
+    """The measuring program runs with the library of --against, and the row has the ratio of the pairs."""
+    import against
+    import rings as measured
+
+    with tempfile.TemporaryDirectory() as folder:
+        theirs = pathlib.Path(folder)
+        (theirs / "lib").mkdir()
+        for path in (pathlib.Path(build) / "lib").glob("libtickbus.so*"):
+            if path.is_symlink() or path.is_file():
+                shutil.copy2(path, theirs / "lib" / path.name, follow_symlinks=False)
+        environment = against.environment(pathlib.Path(build), theirs)
+        loaded = subprocess.run(["ldd", f"{build}/bench/tickbus-bench"], env={**os.environ, **environment},
+                                capture_output=True, text=True, check=True).stdout
+        assert f"=> {theirs}/lib/libtickbus.so" in loaded, loaded
+
+    def measure(what, *_, environment=None, **__):
+        return {"value": 20.0 if environment else 10.0, "lost": 0.0, "p99": 0.0}
+
+    session = types.SimpleNamespace(measure=measure, cores=2, theirs=environment, thrown=0, clock_ns=1.0,
+                                    options=types.SimpleNamespace(runs=3, tiny=True), wanted=lambda name: True)
+    group = measured.Group("publish", 64, "8m", 0)
+    for row in measured.Rings(session).rows(group):
+        assert row["against"] == 0.5 and row["against_range"] == [0.5, 0.5] and row["ratio"] == 1, row
+        assert row["rounds"] == 3 and row["holds"], row
+
+
 def main(script, build):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "bench.json"
         subprocess.run([script, "--tiny", "--build", build, "--json", path, "limit", "publish/32/8m", "publish/64/256k",
-                        "throughput/256/8m/batch/lossless/checked/1", "latency/64", "open/256", "batches", "joins",
-                        "images", "get", "conflate", "topics/16", "merge", "idle"], check=True)
+                        "publish/64/64m/batch/local/0", "throughput/256/8m/batch", "latency/64", "open/256", "batches",
+                        "joins", "images", "get", "conflate", "topics/16", "merge", "idle"], check=True)
         found = json.loads(path.read_text())
     names = [row["name"] for row in found["results"]]
     assert names and len(names) == len(set(names)), names
@@ -73,9 +211,15 @@ def main(script, build):
             assert isinstance(row[key], kind), (key, row)
         assert math.isfinite(row["value"]), row
         assert (row["holds"] is None) == (row["bound"] is None), row
-        assert (row["ratio"] is None) == (row["yardstick"] is None), row
-    wrong = subprocess.run([script, "--build", build, "nonsense"], capture_output=True, text=True)
-    assert wrong.returncode == 2 and "found nonsense, expected" in wrong.stderr, wrong
+        assert (row["ratio"] is None) == (not row["yardstick"] or row["yardstick_value"] == 0), row
+    rings(names, found, many)
+    refusals(script, build)
+    reports(script, found)
+    sys.path.insert(0, str(pathlib.Path(script).resolve().parent.parent / "bench"))
+    peers_are_judged()
+    exchanged(build)
+    if many:
+        ended(build)
     if many and counters_agree():
         stalls(build)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the peers share. A peer carries only payloads, so the number of a message is found in its
- * first word: payload_fill() makes that word of the number, and each word has one number. */
+/* What the peers share. A peer carries only payloads. The number of a message is found in its first
+ * word, which payload_fill() makes of that number; each word has its own number. */
 #ifndef TICKBUS_BENCH_PEER_H
 #define TICKBUS_BENCH_PEER_H
 
