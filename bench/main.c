@@ -13,13 +13,13 @@
  *   throughput  million messages per second of the slowest reader, and the share that it lost. The
  *               writer never waits. With `lossless` it waits until the slowest reader left room,
  *               as buses with back-pressure do: readers store how many they have read.
- *   latency     ns one way: half of a round trip through two rings between two processes
- *   open        ns from the time a message was due, every INTERVAL_NS, until it was read. Messages
- *               due while the writer stood still are late. A lost message is late until the next
- *               message comes.
- *   drain       ns per message of reading a batch, in the process that wrote it. Median of all.
- *   peers       the peers that this program has
- *   count       MS thousand messages written inside bench_counted(), for callgrind
+ *               Also the share of looks that brought no message, and the messages between writer
+ * and reader (median). latency     ns one way: half of a round trip through two rings between two
+ * processes open        ns from the time a message was due, every INTERVAL_NS, until it was read.
+ * Messages due while the writer stood still are late. A lost message is late until the next message
+ * comes. drain       ns per message of reading a batch, in the process that wrote it. Median of
+ * all. peers       the peers that this program has count       MS thousand messages written inside
+ * bench_counted(), for callgrind
  *
  * The writer runs on the first core, the readers on the next cores, each in a process of its own.
  */

@@ -91,6 +91,7 @@ static void write_until(struct run *run, struct maker *maker, void *writer, uint
 			machine_pause();
 		}
 		write_batch(run, writer, payloads);
+		atomic_store_explicit(&run->desk->written, maker->next - 1, memory_order_relaxed);
 	}
 }
 
@@ -102,7 +103,7 @@ static double reader_mean(const struct run *run, const struct outcome *outcome)
 static int throughput_main(struct run *run)
 {
 	struct maker *maker = maker_open(run);
-	double slowest = 0, mean = 0, lost = 0, rate;
+	double slowest = 0, mean = 0, lost = 0, empty = 0, distance = 0, rate;
 	uint64_t warm, until, taken = 0;
 	void *writer;
 
@@ -128,8 +129,12 @@ static int throughput_main(struct run *run)
 		mean = reader_mean(run, outcome);
 		lost = (double)outcome->tally.lost /
 		       (double)(outcome->tally.lost + outcome->tally.received + 1);
+		empty = (double)outcome->empty / (double)(outcome->looks + 1);
+		distance = outcome->distance;
 	}
-	printf("{\"value\": %.4f, \"mean\": %.4f, \"lost\": %.4f}\n", slowest, mean, lost);
+	printf("{\"value\": %.4f, \"mean\": %.4f, \"lost\": %.4f, \"empty\": %.3f, "
+	       "\"distance\": %.0f}\n",
+	       slowest, mean, lost, empty, distance);
 	run->transport->close(writer);
 	free(maker);
 	return 0;

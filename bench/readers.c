@@ -104,6 +104,28 @@ static void window_close(const struct run *run, struct window *window, const str
 	window->received = tally->received;
 }
 
+/* How far the writer is ahead is looked at rarely: a look takes the line away from the writer. */
+#define DISTANCE_LOOKS 256
+#define DISTANCES_MAX  100000
+
+static struct {
+	size_t count;
+	double messages[DISTANCES_MAX];
+} distances;
+
+static void look_count(const struct run *run, struct outcome *outcome, uint64_t before,
+		       uint64_t taken)
+{
+	uint64_t written;
+
+	outcome->looks++;
+	outcome->empty += taken == before;
+	if (outcome->looks % DISTANCE_LOOKS != 0 || distances.count == DISTANCES_MAX)
+		return;
+	written = atomic_load_explicit(&run->desk->written, memory_order_relaxed);
+	distances.messages[distances.count++] = written > taken ? (double)(written - taken) : 0;
+}
+
 int readers_read(struct run *run)
 {
 	static struct window window;
@@ -111,7 +133,7 @@ int readers_read(struct run *run)
 	struct credit *credit = &run->desk->credits[run->readers];
 	struct tally tally = { 0 }, begin = { 0 };
 	uint32_t phase = WARM;
-	uint64_t taken = 0;
+	uint64_t taken = 0, before;
 	void *reader;
 
 	reader = run->transport->reader_open(&run->shape, 0);
@@ -119,16 +141,21 @@ int readers_read(struct run *run)
 	atomic_fetch_add(&run->desk->ready, 1);
 	while (phase != DONE) {
 		run->transport->read(reader, &tally);
+		before = taken;
 		if (tally.received + tally.lost != taken) {
 			taken = tally.received + tally.lost;
 			atomic_store_explicit(&credit->taken, taken, memory_order_release);
 		}
 		phase = atomic_load_explicit(&run->desk->phase, memory_order_relaxed);
-		if (phase == WARM)
+		if (phase == WARM) {
 			begin = tally;
-		else
-			window_close(run, &window, &tally);
+			continue;
+		}
+		look_count(run, outcome, before, taken);
+		window_close(run, &window, &tally);
 	}
+	if (distances.count)
+		outcome->distance = machine_quantile(distances.messages, distances.count, 0.5);
 	outcome->rate = window.count ? machine_quantile(window.rates, window.count, 0.5) : -1;
 	outcome->tally.received = tally.received - begin.received;
 	outcome->tally.lost = tally.lost - begin.lost;

@@ -18,6 +18,8 @@ enum phase { WARM, MEASURE, DONE };
 struct outcome {
 	_Alignas(128) struct tally tally;
 	double rate; /* million messages per second, median of all windows; -1: no window */
+	uint64_t looks, empty; /* calls of read, and those that brought no message */
+	double distance;       /* messages that were written and not yet read, the median */
 	double late_ns[LATES];
 };
 
@@ -25,8 +27,9 @@ struct outcome {
 struct desk {
 	_Alignas(128) _Atomic uint32_t ready;
 	_Alignas(128) _Atomic uint32_t phase;
-	uint64_t sent; /* set before the phase is DONE */
-	double scale;  /* for all processes */
+	uint64_t sent;                          /* set before the phase is DONE */
+	double scale;                           /* for all processes */
+	_Alignas(128) _Atomic uint64_t written; /* messages, stored after each batch */
 	struct credit {
 		_Alignas(128) _Atomic uint64_t
 			taken; /* messages that this reader has read or lost */

@@ -75,7 +75,7 @@ struct tb_topic {
 	struct progress progress; /* as the line was last written */
 	uint64_t sequence;        /* of the last record written */
 	uint64_t whole; /* the last of them that ended a message; a line takes it with head */
-	uint64_t slot_mask;
+	uint64_t slot_mask, prefetch_slots;
 	uint64_t step;
 	uint64_t salt, progress_salt, directory_salt;
 	uint32_t slot_bytes, payload_max;

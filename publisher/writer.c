@@ -19,7 +19,7 @@
 #include "publisher/names.h"
 #include "publisher/wakeup.h"
 
-#define PREFETCH_SLOTS 32
+#define PREFETCH_BYTES 4096       /* of slots ahead that are requested for writing */
 #define NO_LENGTH      UINT32_MAX /* of any payload */
 
 static inline void line_store(struct tb_topic *topic)
@@ -182,6 +182,16 @@ static int publish_no_more(struct tb_topic *topic, const struct tb_update *updat
 	return 0;
 }
 
+/* Requests the lines that a record of this length will take some records later. Readers that have
+ * caught up hold each of them. */
+RECORD_INLINE void prefetch(const struct tb_topic *topic, uint64_t sequence, size_t length)
+{
+	const char *const slot = (const char *)ring_slot(topic, sequence + topic->prefetch_slots);
+
+	for (size_t at = 0; at < RECORD_HEADER_BYTES + length; at += SLOT_BYTES_MIN)
+		barrier_prefetch_write(slot + at);
+}
+
 /* Inlined for each fixed length, and for any other. */
 RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns,
 			  size_t length, bool checked, bool fixed)
@@ -191,7 +201,7 @@ RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update
 					  .meta = record_meta(update->instrument, (uint16_t)length,
 							      update->kind, update->flags) };
 
-	barrier_prefetch_write(ring_slot(topic, head.sequence + PREFETCH_SLOTS));
+	prefetch(topic, head.sequence, length);
 	record_put_as(ring_slot(topic, head.sequence), &head, update->data, length,
 		      checked ? &topic->salt : NULL, fixed);
 	topic->sequence = head.sequence;
@@ -329,6 +339,7 @@ static int publish_grouped(struct tb_topic *topic, const struct tb_update *updat
 
 void writer_aim(struct tb_topic *topic)
 {
+	topic->prefetch_slots = PREFETCH_BYTES / topic->slot_bytes;
 	topic->more = publish_no_more;
 	if (topic->last_value || !topic->manual_flush)
 		topic->more = publish_more;
