@@ -6,7 +6,8 @@
 
 #include "bench/run.h"
 
-#define REST_NS 10000.0 /* between two batches, so that readers are idle again */
+#define REST_NS       10000.0 /* between two batches, so that readers are idle again */
+#define SHORT_REST_NS 600.0   /* so that the reader has caught up, and is not idle for long */
 
 static void rest(const struct run *run, double ns)
 {
@@ -136,6 +137,45 @@ static int throughput_main(struct run *run)
 	       "\"distance\": %.0f}\n",
 	       slowest, mean, lost, empty, distance);
 	run->transport->close(writer);
+	free(maker);
+	return 0;
+}
+
+/* The writer rests between batches, so that the reader reads each batch while the next is written.
+ */
+static int caught_main(struct run *run)
+{
+	struct maker *maker = maker_open(run);
+	double *samples = samples_make();
+	const struct outcome *outcome = &run->desk->outcomes[0];
+	uint64_t warm, until, from, to;
+	const uint64_t *payloads;
+	size_t count = 0;
+	void *writer;
+
+	run->readers = 1;
+	writer = writer_open(run);
+	readers_spawn(run, "reader");
+	machine_pin(0);
+	warm = machine_ticks() + (uint64_t)(run->scale * 1e6 * run->ms / 4);
+	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
+	readers_phase(run, MEASURE);
+	do {
+		payloads = maker_make(maker, BATCH);
+		rest(run, SHORT_REST_NS);
+		from = machine_ticks();
+		write_batch(run, writer, payloads);
+		to = machine_ticks();
+		atomic_store_explicit(&run->desk->written, maker->next - 1, memory_order_relaxed);
+		if (from >= warm)
+			samples[count++] = (double)(to - from) / run->scale / BATCH;
+	} while ((to < until || count == 0) && count < SAMPLES_MAX);
+	readers_join(run);
+	printf("{\"value\": %.3f, \"empty\": %.3f, \"distance\": %.0f}\n",
+	       machine_quantile(samples, count, 0.5),
+	       (double)outcome->empty / (double)(outcome->looks + 1), outcome->distance);
+	run->transport->close(writer);
+	free(samples);
 	free(maker);
 	return 0;
 }
@@ -298,9 +338,11 @@ static const struct {
 	const char *name;
 	int (*run)(struct run *);
 } measures[] = {
-	{ "publish", publish_main }, { "throughput", throughput_main }, { "latency", latency_main },
-	{ "open", open_main },       { "count", count_main },           { "drain", drain_main },
-	{ "reader", readers_read },  { "echo", readers_echo },          { "late", readers_late },
+	{ "publish", publish_main }, { "throughput", throughput_main },
+	{ "latency", latency_main }, { "caught", caught_main },
+	{ "open", open_main },       { "count", count_main },
+	{ "drain", drain_main },     { "reader", readers_read },
+	{ "echo", readers_echo },    { "late", readers_late },
 };
 
 int measures_run(struct run *run)

@@ -21,7 +21,7 @@ MOVED = 1.3
 FAR_NS = 200  # one way between two cores; nearer cores share a cache
 READERS_MAX = 3
 STEADY = 0.5  # of the median, which the worst run of a throughput row must reach
-UNITS = {"publish": "ns", "throughput": "M/s", "latency": "ns", "open": "ns"}
+UNITS = {"publish": "ns", "caught": "ns", "throughput": "M/s", "latency": "ns", "open": "ns"}
 MORE_IS_BETTER = ("throughput",)
 LOOK_MS = 15  # of the machine, before and after
 
@@ -38,6 +38,8 @@ class Group:
 
     def name(self, setting):
         words = [self.measure, self.payload]
+        if self.measure == "caught":
+            words.append(self.ring)
         if self.measure in ("publish", "throughput"):
             words += [self.ring, "each" if self.flush == 1 else "batch"]
         if self.measure == "throughput":
@@ -55,6 +57,8 @@ class Group:
         local = setting == "local"
         if self.measure == "latency":
             return 1.05 if local else 1.25
+        if self.measure == "caught":
+            return 1.0
         if self.ring != DEFAULT_RING:
             return None
         if self.measure == "throughput" and self.lossless and self.flush == BATCH:
@@ -74,6 +78,8 @@ def groups(cores, comparable):
     for payload in PAYLOADS:
         for ring in RINGS:
             flushes = (BATCH, 1) if ring == DEFAULT_RING else (BATCH,)
+            if readers:
+                yield Group("caught", payload, ring, 1)
             for flush in flushes:
                 for count in range(readers + 1):
                     yield Group("publish", payload, ring, count, flush)
@@ -250,6 +256,9 @@ def details(group, runs, setting):
     if group.measure == "throughput" and not group.lossless:
         lost = [statistics.median(r[name, False]["lost"] for r in runs) for name in (setting, "bare")]
         return f"lost {lost[0]:.0%}, bare ring {lost[1]:.0%}"
+    if group.measure == "caught":
+        empty, distance = (statistics.median(f[key] for f in found) for key in ("empty", "distance"))
+        return f"{empty:.0%} of the looks brought nothing, {distance:.0f} messages behind"
     if group.measure == "latency":
         return f"p99 {statistics.median(f['p99'] for f in found):.0f} ns"
     if group.measure == "open":
