@@ -231,7 +231,7 @@ static void take_while_written(uint64_t n)
 	} while (weak_apply());
 }
 
-/* Whole polls load other words in between, and their barriers help; these takes have only their
+/* Whole polls load more in between, and those barriers help. These takes have only their
  * own. */
 Test(weak, reordered_loads_of_a_single_slot_stay_exact)
 {
