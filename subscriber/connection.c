@@ -27,6 +27,7 @@
 #include "bus/error.h"
 #include "bus/fabric.h"
 #include "subscriber/completions.h"
+#include "subscriber/deliver.h"
 #include "subscriber/tag.h"
 
 #define RARE_LOOKS 2
@@ -125,7 +126,7 @@ static void waiting_judge(struct tb_subscriber *subscriber)
 	for (unsigned int i = 0; i < subscriber->waiting_count; i++) {
 		const struct tb_source *source = subscriber->table[tag_unpack(reads[i].tag).slot];
 
-		if (source->state != SOURCE_DEAD && connection_may_read(source))
+		if (!deliver_stopped(source) && connection_may_read(source))
 			reads[kept++] = reads[i];
 		else
 			read_fail(subscriber, &reads[i], -ECANCELED);

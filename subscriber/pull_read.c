@@ -226,6 +226,14 @@ static void look_post(struct tb_source *source)
 		image_line_asked(source->mapping.image);
 }
 
+/* Whether only a look can bring the next record. A batch that was READ ahead may have it. */
+static bool has_read_all(const struct tb_source *source)
+{
+	const struct batch *oldest = batch_oldest(source);
+
+	return source->next > target(source) && !(oldest && oldest->ahead);
+}
+
 static bool reads_ahead(const struct tb_source *source)
 {
 	const struct tb_subscriber *subscriber = source->subscription->subscriber;
@@ -436,7 +444,7 @@ int pull_read(struct tb_source *source, int max)
 		batches_post(source);
 	}
 	/* Known records come first: otherwise hints could cause looks for ever. */
-	if ((source->copy_failed || source->next > target(source) || needs_line(source) ||
+	if ((source->copy_failed || has_read_all(source) || needs_line(source) ||
 	     merge_state_needs_line(source)) &&
 	    look_due(source) && !choice_scan_takes_turn(source)) {
 		look_post(source);

@@ -130,9 +130,9 @@ struct start {
 
 /* Slots that are READ together with the line (N8). */
 struct ahead {
-	uint64_t next;       /* `next` at the last look */
-	uint64_t brought;    /* records that the look before it brought */
-	uint32_t bytes;      /* that were READ ahead since a record came */
+	uint64_t next;    /* `next` at the last look */
+	uint64_t brought; /* records that the look before it brought */
+	uint32_t bytes;   /* that were READ ahead since a record came */
 };
 
 #define VALUE_CHUNKS 16 /* READs of last-value slots that are outstanding at once */

@@ -75,7 +75,7 @@ int sched_yield(void)
 static struct link *inner;
 static struct handshake inner_handshake;
 static uint8_t hello[FABRIC_HELLO_BYTES]; /* the subscriber's second */
-static struct remote *remotes[REMOTES]; /* the region with rkey n is remotes[n - 1] */
+static struct remote *remotes[REMOTES];   /* the region with rkey n is remotes[n - 1] */
 static unsigned int remote_count;
 static uint32_t taken; /* messages from the publisher */
 
@@ -373,8 +373,7 @@ static int message_send(const struct ibv_send_wr *work)
 
 static bool is_remote(uint64_t at, uint64_t bytes, uint32_t rkey)
 {
-	const struct remote *remote =
-		rkey > 0 && rkey <= remote_count ? remotes[rkey - 1] : NULL;
+	const struct remote *remote = rkey > 0 && rkey <= remote_count ? remotes[rkey - 1] : NULL;
 	const uint64_t begin = remote ? (uintptr_t)shm_view(remote) : 0;
 
 	return remote && at >= begin && at + bytes <= begin + remote->bytes;

@@ -13,13 +13,13 @@
 extern struct reading_device {
 	int ids, queue_pairs, registered; /* that were made and not destroyed */
 	unsigned int connections;
-	unsigned int doorbells;   /* calls that post READs */
-	unsigned int reads;       /* posted, the refused READ included */
-	unsigned int completions; /* that these READs ask for */
-	unsigned int polls;       /* of the completion queue */
-	uint64_t bytes;           /* of the READs that were posted */
+	unsigned int doorbells;    /* calls that post READs */
+	unsigned int reads;        /* posted, the refused READ included */
+	unsigned int completions;  /* that these READs ask for */
+	unsigned int polls;        /* of the completion queue */
+	uint64_t bytes;            /* of the READs that were posted */
 	unsigned int system_calls; /* of the thread that counts, without those of the device */
-	unsigned int lands;       /* READs that land when completions are polled; 0: a single READ */
+	unsigned int lands; /* READs that land when completions are polled; 0: a single READ */
 	unsigned int refused_read; /* counted from 1; 0: no READ is refused */
 	unsigned int refusals;
 } reading;
