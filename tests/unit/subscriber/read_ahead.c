@@ -232,14 +232,16 @@ Test(read_ahead, many_topics_leave_the_places_to_lines)
 	cr_expect_eq(look_brings(1), 0);
 }
 
-/* The line has to be valid before anything else. */
-Test(read_ahead, invalid_line_is_read_alone)
+/* The line decides about a failed copy. Other looks are for new records. */
+Test(read_ahead, look_at_a_failed_copy_reads_nothing_ahead)
 {
 	spin_on(RING, 0);
-	source->invalid = 1;
+	cr_assert_eq(look_brings(1), 1);
 	while (late.count > 0)
-		late_land(0, -EIO);
-	UNTIL(late_held(READ_PROGRESS) == 1);
+		late_land(0, 0);
+	source->head = source->next;
+	source->copy_failed = true;
+	late_poll_once();
 	cr_expect_eq(ahead(), 0);
 }
 
