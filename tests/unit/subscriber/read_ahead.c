@@ -232,13 +232,47 @@ Test(read_ahead, many_topics_leave_the_places_to_lines)
 	cr_expect_eq(look_brings(1), 0);
 }
 
+/* It reads up to lines, at its intervals. */
+Test(read_ahead, conflation_reads_nothing_ahead)
+{
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .from = TB_FROM_NEWEST,
+						     .conflate_us = TB_CONFLATE_POLL };
+	uint64_t written = 0;
+
+	late_two_read(0);
+	tb_unsubscribe(subscription);
+	subscriber->poll_ns = 0;
+	late.at_once = true;
+	topic = scene_topic(late.publisher, "u", 64, 0);
+	scene_publish(topic, 1, ++written);
+	cr_assert_eq(tb_subscribe(subscriber, "u", &how, &subscription), 0, "%s", tb_error());
+	source = subscription->sources;
+	UNTIL(source->state == SOURCE_RUNNING);
+	for (int i = 0; i < 1000; i++) {
+		scene_publish(topic, written + 1, written + 1);
+		written++;
+		late_poll_once();
+		for (unsigned int half = 0; half < source->halves; half++)
+			cr_assert_not(source->batches[half].end > 0 && source->batches[half].ahead);
+	}
+	UNTIL(source->next > written);
+}
+
 /* The line decides about a failed copy. Other looks are for new records. */
 Test(read_ahead, look_at_a_failed_copy_reads_nothing_ahead)
 {
 	spin_on(RING, 0);
 	cr_assert_eq(look_brings(1), 1);
+	subscriber->poll_ns = UINT64_MAX;
 	while (late.count > 0)
 		late_land(0, 0);
+	late_poll_once();
+	cr_assert_eq(late.count, 0);
+	subscriber->poll_ns = 0;
 	source->head = source->next;
 	source->copy_failed = true;
 	late_poll_once();
