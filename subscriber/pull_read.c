@@ -28,9 +28,9 @@
  *     between two records, then lines alone are READ. A slot that does not prove its record may not
  *     be written yet. That is no failed copy: the rest of the batch is dropped. If the line counts
  *     the record, it is READ as a known record is. Not under N4, and not in a merge: there only
- *     lines say which records are READ. Not by a conflation, which has intervals. And only if the
- *     queue has two places for each topic: no READ ahead takes the place of another topic's line.
- */
+ *     lines say which records are READ. Not by a conflation, which has intervals. Not after an
+ *     invalid line: its repetition would wait for the slots. And only if the queue has two places
+ *     for each topic: no READ ahead takes the place of another topic's line. */
 #include "subscriber/pull_read.h"
 
 #include "bus/clock.h"
@@ -241,7 +241,7 @@ static bool reads_ahead(const struct tb_source *source)
 	return subscriber->poll_ns == 0 &&
 	       2 * subscriber->table_used < subscriber->ops->depth(subscriber->link) &&
 	       !follows_lines(source) && !conflate_is_active(source->mapping.conflate) &&
-	       has_read_all(source);
+	       source->invalid == 0 && has_read_all(source);
 }
 
 /* How many slots this look READs ahead (N8), at most to the end of the ring. */

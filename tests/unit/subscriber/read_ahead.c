@@ -4,8 +4,11 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
+#include "bus/progress.h"
 #include "publisher/state.h"
+#include "subscriber/landing.h"
 #include "subscriber/notices.h"
 #include "tests/support/random.h"
 #include "tests/unit/subscriber/late.h"
@@ -230,6 +233,25 @@ Test(read_ahead, many_topics_leave_the_places_to_lines)
 	cr_expect_eq(look_brings(1), 1);
 	late.places = 4;
 	cr_expect_eq(look_brings(1), 0);
+}
+
+/* Its repetition would wait for the slots. */
+Test(read_ahead, invalid_line_is_read_again_alone)
+{
+	unsigned int line;
+
+	spin_on(RING, 0);
+	cr_assert_eq(look_brings(1), 1);
+	line = late_find(READ_PROGRESS);
+	late_land(line, 0);
+	memset(landing_page(source), 0x5a, sizeof(struct progress));
+	while (late.count > 0)
+		late_land(0, 0);
+	late_poll_once();
+	cr_assert_eq(source->invalid, 1);
+	cr_expect_eq(ahead(), 0);
+	cr_expect_eq(look_brings(1), 1);
+	cr_expect_eq(notes.records, 4);
 }
 
 /* It reads up to lines, at its intervals. */
