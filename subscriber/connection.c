@@ -9,13 +9,13 @@
  * U2  READs of topics and entries leave one place of the queue to the READ of the pulse. If topics
  *     fill all other places, a single READ of entries takes that place, and a READ of the pulse
  *     that comes due follows it.
- * U3  READs of topics wait in a list that goes out with one doorbell: before the first record of a
- *     turn is delivered, and at the end of the turn. So READs are under way while records are
- *     delivered, and a turn rings a bounded number of times. A READ that waits has its place in the
- *     queue. Handlers may run until the list goes out. So a READ of a topic that was left
- *     meanwhile, or whose memory may be gone by then (U1), completes with an error instead: such a
- *     READ could end the connection. A READ that the fabric refuses also completes with an error,
- *     and the READs behind it go out. */
+ * U3  READs of topics wait in a list that goes out with one doorbell. It goes out before the first
+ *     record of a turn is delivered, and at the end of the turn. So READs are under way while
+ *     records are delivered, and a turn rings a bounded number of times. A READ that waits has its
+ *     place in the queue. Handlers may run until the list goes out. A topic may be left meanwhile,
+ *     or its memory may be gone by then (U1). A READ of it could end the connection, so it
+ * completes with an error instead. A READ that the fabric refuses also completes with an error. The
+ * READs behind it go out. */
 #include "subscriber/connection.h"
 
 #include <errno.h>

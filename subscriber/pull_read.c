@@ -17,7 +17,7 @@
  * N5  Held batches follow each other without a gap, and the first holds next. A batch begins where
  *     the last batch ends; if a batch fails, all are discarded.
  * N6  While a READ into the landing's page (line, names) is outstanding, nothing is delivered or
- *     posted, but for what goes out with the line (N8). So a failed copy is judged by a line that
+ *     posted. Only the slots of N8 go out with the line. So a failed copy is judged by a line that
  *     was requested afterwards.
  * N7  A record is copied out of the landing before it is proven, and shown from that copy. Over
  *     iWARP the publisher may write into landings, also after a check.
@@ -25,8 +25,8 @@
  *     on. A record that is there then costs one round trip instead of two. As many slots are READ
  *     as each of the last two looks brought records, at least one. So READs ahead bring at most as
  *     many slots in vain as records came, and in pauses single slots. These have at most read_bytes
- *     between two records, then lines alone are READ. A slot that does not prove its record may not
- *     be written yet. That is no failed copy: the rest of the batch is dropped. If the line counts
+ *     between two records, then lines alone are READ. A slot without a proven record may still be
+ *     written. It counts as no failed copy: the rest of the batch is dropped. If the line counts
  *     the record, it is READ as a known record is. Not under N4, and not in a merge: there only
  *     lines say which records are READ. Not by a conflation, which has intervals. Not after an
  *     invalid line: its repetition would wait for the slots. And only if the queue has two places
