@@ -10,12 +10,12 @@
  *     fill all other places, a single READ of entries takes that place, and a READ of the pulse
  *     that comes due follows it.
  * U3  READs of topics wait in a list that goes out with one doorbell. It goes out before the first
- *     record of a turn is delivered, and at the end of the turn. So READs are under way while
- *     records are delivered, and a turn rings a bounded number of times. A READ that waits has its
+ *     record or value of a turn is delivered, and at the end of the turn. So READs are under way
+ *     while handlers run, and a turn rings a bounded number of times. A READ that waits has its
  *     place in the queue. Handlers may run until the list goes out. A topic may be left meanwhile,
- *     or its memory may be gone by then (U1). A READ of it could end the connection, so it
- * completes with an error instead. A READ that the fabric refuses also completes with an error. The
- * READs behind it go out. */
+ *     or its memory may be gone by then (U1). A READ of it could end the connection. So it
+ *     completes with an error instead. A READ that the fabric refuses also completes with an error.
+ *     The READs behind it go out. */
 #include "subscriber/connection.h"
 
 #include <errno.h>
@@ -111,8 +111,12 @@ int connection_read(struct tb_source *source, const struct fabric_read *reads, u
 	return (int)count;
 }
 
+/* A READ that was not posted. */
 static void read_fail(struct tb_subscriber *subscriber, const struct fabric_read *read, int code)
 {
+	const struct tb_source *source = subscriber->table[tag_unpack(read->tag).slot];
+
+	source->subscription->counters[SUBSCRIPTION_READS]--;
 	completions_add(subscriber,
 			&(struct fabric_completion){ .tag = read->tag, .status = code });
 }
@@ -151,6 +155,13 @@ void connection_post(struct tb_subscriber *subscriber)
 	}
 	subscriber->waiting_count -= at;
 	memmove(reads, &reads[at], subscriber->waiting_count * sizeof(*reads));
+}
+
+void connection_deliver(struct tb_subscriber *subscriber)
+{
+	if (!subscriber->delivers)
+		connection_post(subscriber);
+	subscriber->delivers = true;
 }
 
 void connection_drop(struct tb_subscriber *subscriber)

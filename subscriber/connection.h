@@ -22,6 +22,8 @@ unsigned int connection_entries_room(const struct tb_subscriber *);
 int connection_read(struct tb_source *, const struct fabric_read *, unsigned int count);
 /* Posts the list with one doorbell (U3). */
 void connection_post(struct tb_subscriber *);
+/* Comes before a topic delivers what was READ: posts the list, once in a turn (U3). */
+void connection_deliver(struct tb_subscriber *);
 /* The connection was ended: the READs of the list complete with an error. */
 void connection_drop(struct tb_subscriber *);
 /* Posts READs that the caller waits for, and first the list. Returns how many were posted, 0 if

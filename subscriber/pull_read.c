@@ -377,11 +377,7 @@ batch_pull(struct tb_source *source, const struct batch *batch, int max, bool me
 
 static int batch_deliver(struct tb_source *source, const struct batch *batch, int max)
 {
-	struct tb_subscriber *subscriber = source->subscription->subscriber;
-
-	if (!subscriber->delivers)
-		connection_post(subscriber); /* U3 */
-	subscriber->delivers = true;
+	connection_deliver(source->subscription->subscriber);
 	return source->subscription->merge ? batch_pull(source, batch, max, true)
 					   : batch_pull(source, batch, max, false);
 }

@@ -410,7 +410,7 @@ struct tb_subscriber {
 	struct get get;
 	struct fabric_read waiting[FABRIC_DEPTH_MAX]; /* READs that go out with one doorbell (U3) */
 	unsigned int waiting_count;
-	bool delivers; /* a record of READs was delivered in this turn */
+	bool delivers; /* what was READ is delivered in this turn */
 
 	uint32_t records_max; /* of the tb_poll that runs */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "subscriber/image.h"
+#include "subscriber/notices.h"
 #include "tests/unit/subscriber/late.h"
 
 #define INSTRUMENTS 100 /* in several chunks */
@@ -97,6 +98,51 @@ Test(image_reads, chunks_of_a_lost_connection_are_read_again)
 	cr_assert_leq(notes.values, 3);
 	UNTIL(!late.cut && subscriber->welcomed && !source->orphan);
 	expect_complete();
+}
+
+static unsigned int slots_at_value;
+
+static void count_slots(void *user, const struct tb_source *of, const struct tb_record *record)
+{
+	notes_record(user, of, record);
+	if (notes.values == 1)
+		slots_at_value = late_slots_held();
+}
+
+/* Names come first. */
+static bool values_are_under_way(void)
+{
+	for (unsigned int i = 0; i < VALUE_CHUNKS; i++)
+		if (source->value_reads.chunks[i].under_way && !source->value_reads.chunks[i].names)
+			return true;
+	return false;
+}
+
+Test(image_reads, reads_of_records_go_out_before_values_are_delivered)
+{
+	const uint64_t x = INSTRUMENTS + 1;
+	const struct tb_update update = { .size = sizeof(update),
+					  .kind = TB_KIND_UPDATE,
+					  .length = sizeof(x),
+					  .time_ns = 1,
+					  .data = &x };
+
+	join();
+	subscription->options.on_record = count_slots;
+	while (!values_are_under_way()) {
+		while (late.count > 0)
+			late_land(0, 0);
+		late_poll_once();
+	}
+	cr_assert_eq(tb_publish(topic, &update), 0, "%s", tb_error());
+	while (late.count > 0)
+		late_land(0, 0);
+	cr_assert(notices_hint(source, INSTRUMENTS + 1));
+	late_poll_once();
+	cr_assert_gt(notes.values, 0);
+	cr_expect_eq(slots_at_value, 1, "the READ of a record waits for the handlers of values");
+	late.at_once = true;
+	UNTIL(notes.complete && notes.last == INSTRUMENTS + 1);
 }
 
 /* READs of records always have a place. */

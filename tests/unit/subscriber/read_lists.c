@@ -201,13 +201,26 @@ Test(read_lists, waiting_reads_end_with_the_connection)
 	cr_expect(of[0].lost == 0 && of[1].lost == 0);
 }
 
+static uint64_t reads_counted(void)
+{
+	uint64_t value[2][SUBSCRIPTION_COUNTERS];
+
+	for (int i = 0; i < 2; i++)
+		tb_subscription_counters(subscriptions[i], value[i], SUBSCRIPTION_COUNTERS);
+	return value[0][SUBSCRIPTION_READS] + value[1][SUBSCRIPTION_READS];
+}
+
 /* The READs behind it go out, and it is tried again. */
 Test(read_lists, refused_read_holds_up_no_other)
 {
+	uint64_t reads;
+
 	both_landed();
+	reads = reads_counted();
 	late.refused = 2;
 	late_poll_once();
 	cr_expect_eq(late.count, 3);
+	cr_expect_eq(reads_counted() - reads, 3, "a READ that was not posted is counted");
 	late_poll_once();
 	scene_publish(topics[0], 5, 5);
 	scene_publish(topics[1], 5, 5);
