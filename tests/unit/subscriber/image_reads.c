@@ -156,3 +156,42 @@ Test(image_reads, image_takes_at_most_half_of_the_queue)
 		     late_held(READ_VALUES));
 	expect_complete();
 }
+
+/* The values of a conflation. Their READs fail until the topic is over. */
+Test(image_reads, values_that_could_not_be_read_are_lost_by_an_overrun)
+{
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .from = TB_FROM_NEWEST,
+						     .conflate_us = TB_CONFLATE_POLL };
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	late_two_read(0);
+	tb_unsubscribe(subscription);
+	topic = scene_topic(late.publisher, "u", 64, 0);
+	scene_publish(topic, 1, 2);
+	late.at_once = true;
+	cr_assert_eq(tb_subscribe(subscriber, "u", &how, &subscription), 0, "%s", tb_error());
+	source = subscription->sources;
+	notes.records = 0;
+	UNTIL(source->state == SOURCE_RUNNING);
+	scene_publish(topic, 3, 4);
+	UNTIL(notes.records >= 2);
+	late.at_once = false;
+	late.images_held = true;
+	scene_publish(topic, 5, 6);
+	cr_assert_eq(tb_topic_end(topic), 0);
+	while (!notes.ended) {
+		cr_assert_lt(scene_now_ms(), until_ms, "%s", notes.text);
+		for (unsigned int at = late_find(READ_VALUES); at < late.count;
+		     at = late_find(READ_VALUES))
+			late_land(at, -EIO);
+		while (late.count > 0)
+			late_land(0, 0);
+		late_poll_once();
+	}
+	cr_expect_eq(late_counted(SUBSCRIPTION_LOST_CORRUPT), 0);
+	cr_expect_gt(late_counted(SUBSCRIPTION_LOST_OVERRUN), 0, "%s", notes.text);
+}
