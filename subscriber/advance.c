@@ -257,6 +257,7 @@ void advance_switch(struct tb_source *source)
 	source->copy_failed = source->stale = false;
 	source->look = true;
 	source->next = source->started = joins ? 0 : 1;
+	source->ahead_of_line = (struct ahead){ 0 };
 	source->rejoins = begun;
 	source->complete_ns = 0; /* a W counts for its own epoch (MG7) */
 	source->finished = source->left = source->leaving = source->final = false;

@@ -25,8 +25,9 @@ static void get_landed(struct tb_subscriber *subscriber, struct tag tag, int sta
 	subscriber->get.failed |= status < 0;
 }
 
-static void keep(struct completions *completions, const struct fabric_completion *done)
+void completions_add(struct tb_subscriber *subscriber, const struct fabric_completion *done)
 {
+	struct completions *completions = &subscriber->completions;
 	const unsigned int at = (completions->first + completions->count++) % COMPLETIONS_MAX;
 
 	completions->done[at] = *done;
@@ -46,7 +47,7 @@ bool completions_reap(struct tb_subscriber *subscriber)
 		if (tag.kind == READ_GET)
 			get_landed(subscriber, tag, done[i].status);
 		else
-			keep(&subscriber->completions, &done[i]);
+			completions_add(subscriber, &done[i]);
 	}
 	return count == TAKEN_MAX;
 }

@@ -8,16 +8,26 @@
  *     two looks that came too long after the look before, it reads all the same.
  * U2  READs of topics and entries leave one place of the queue to the READ of the pulse. If topics
  *     fill all other places, a single READ of entries takes that place, and a READ of the pulse
- *     that comes due follows it. */
+ *     that comes due follows it.
+ * U3  READs of topics wait in a list that goes out with one doorbell. It goes out before the first
+ *     record or value of a turn is delivered, and at the end of the turn. So READs are under way
+ *     while handlers run, and a turn rings a bounded number of times. A READ that waits has its
+ *     place in the queue. Handlers may run until the list goes out. A topic may be left meanwhile,
+ *     or its memory may be gone by then (U1). A READ of it could end the connection. So it
+ *     completes with an error instead. A READ that the fabric refuses also completes with an error.
+ *     The READs behind it go out. */
 #include "subscriber/connection.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "bus/bus_page.h"
 #include "bus/clock.h"
 #include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/fabric.h"
+#include "subscriber/completions.h"
+#include "subscriber/deliver.h"
 #include "subscriber/tag.h"
 
 #define RARE_LOOKS 2
@@ -76,25 +86,112 @@ unsigned int connection_entries_room(const struct tb_subscriber *subscriber)
 	return room > 0 ? room : 1;
 }
 
+static void reads_begin(struct tb_source *source, unsigned int count)
+{
+	source->under_way += count;
+	source->subscription->subscriber->under_way += count;
+	source->subscription->counters[SUBSCRIPTION_READS] += count;
+}
+
+/* -- the list ----------------------------------------------------------------------------------
+ */
+
+int connection_read(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	const unsigned int room = room_of(subscriber, 0);
+
+	if (!connection_may_read(source))
+		return 0;
+	if (count > room)
+		count = room;
+	memcpy(&subscriber->waiting[subscriber->waiting_count], reads, count * sizeof(*reads));
+	subscriber->waiting_count += count;
+	reads_begin(source, count);
+	return (int)count;
+}
+
+/* A READ that was not posted. */
+static void read_fail(struct tb_subscriber *subscriber, const struct fabric_read *read, int code)
+{
+	const struct tb_source *source = subscriber->table[tag_unpack(read->tag).slot];
+
+	source->subscription->counters[SUBSCRIPTION_READS]--;
+	completions_add(subscriber,
+			&(struct fabric_completion){ .tag = read->tag, .status = code });
+}
+
+/* Keeps the READs that may go out (U3). */
+static void waiting_judge(struct tb_subscriber *subscriber)
+{
+	struct fabric_read *reads = subscriber->waiting;
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < subscriber->waiting_count; i++) {
+		const struct tb_source *source = subscriber->table[tag_unpack(reads[i].tag).slot];
+
+		if (!deliver_stopped(source) && connection_may_read(source))
+			reads[kept++] = reads[i];
+		else
+			read_fail(subscriber, &reads[i], -ECANCELED);
+	}
+	subscriber->waiting_count = kept;
+}
+
+void connection_post(struct tb_subscriber *subscriber)
+{
+	struct fabric_read *reads = subscriber->waiting;
+	unsigned int at = 0;
+	int posted = 1;
+
+	waiting_judge(subscriber);
+	while (at < subscriber->waiting_count && posted != 0) {
+		posted = subscriber->ops->read(subscriber->link, &reads[at],
+					       subscriber->waiting_count - at);
+		if (posted >= 0)
+			at += (unsigned int)posted;
+		else
+			read_fail(subscriber, &reads[at++], posted);
+	}
+	subscriber->waiting_count -= at;
+	memmove(reads, &reads[at], subscriber->waiting_count * sizeof(*reads));
+}
+
+void connection_deliver(struct tb_subscriber *subscriber)
+{
+	if (!subscriber->delivers)
+		connection_post(subscriber);
+	subscriber->delivers = true;
+}
+
+void connection_drop(struct tb_subscriber *subscriber)
+{
+	for (unsigned int i = 0; i < subscriber->waiting_count; i++)
+		read_fail(subscriber, &subscriber->waiting[i], -ECONNRESET);
+	subscriber->waiting_count = 0;
+}
+
+/* -- READs that are waited for ------------------------------------------------------------------
+ */
+
 static int read_post(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	const bool waits = count > 0 && tag_unpack(reads->tag).kind == READ_GET;
-	const unsigned int room = room_of(subscriber, waits ? subscriber->completions.count : 0);
+	unsigned int room;
 	int posted;
 
+	connection_post(subscriber);
+	room = room_of(subscriber, subscriber->completions.count);
 	if (count > room)
 		count = room;
 	posted = count > 0 ? subscriber->ops->read(subscriber->link, reads, count) : 0;
-	if (posted <= 0)
-		return posted;
-	source->under_way += (unsigned int)posted;
-	subscriber->under_way += (unsigned int)posted;
-	source->subscription->counters[SUBSCRIPTION_READS] += (uint64_t)posted;
+	if (posted > 0)
+		reads_begin(source, (unsigned int)posted);
 	return posted;
 }
 
-int connection_read(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
+int connection_read_now(struct tb_source *source, const struct fabric_read *reads,
+			unsigned int count)
 {
 	return connection_may_read(source) ? read_post(source, reads, count) : 0;
 }

@@ -16,9 +16,19 @@ void connection_shown(struct tb_source *, uint64_t epoch, uint64_t asked_ms);
 /* How many READs of entries of the bus page may be posted now, at least 1. No other READ of the
  * page may be outstanding. */
 unsigned int connection_entries_room(const struct tb_subscriber *);
-/* Posts READs of a topic. Returns how many were posted, 0 if there is no room now or the memory may
- * not be READ now, or -errno. */
+/* Takes READs of a topic into the list that connection_post() posts. From now on they count as
+ * outstanding. Returns how many were taken: 0 if there is no room now, or the memory may not be
+ * READ now. */
 int connection_read(struct tb_source *, const struct fabric_read *, unsigned int count);
+/* Posts the list with one doorbell (U3). */
+void connection_post(struct tb_subscriber *);
+/* Comes before a topic delivers what was READ: posts the list, once in a turn (U3). */
+void connection_deliver(struct tb_subscriber *);
+/* The connection was ended: the READs of the list complete with an error. */
+void connection_drop(struct tb_subscriber *);
+/* Posts READs that the caller waits for, and first the list. Returns how many were posted, 0 if
+ * there is no room now or the memory may not be READ now, or -errno. */
+int connection_read_now(struct tb_source *, const struct fabric_read *, unsigned int count);
 /* Posts a READ of the bus page on behalf of a topic: as above, but the topic's memory may be gone.
  */
 int connection_read_page(struct tb_source *, const struct fabric_read *);

@@ -19,7 +19,6 @@ int fetch(struct tb_source *source, enum read_kind kind, uint64_t offset, uint32
 				    .offset = offset,
 				    .bytes = bytes,
 				    .tag = tag_pack(kind, source->slot, 0) };
-	int result;
 
 	if (!source->mapping.view && (!subscriber->link || !read.remote))
 		return -ENOTCONN; /* its landing was lost with the connection */
@@ -35,9 +34,8 @@ int fetch(struct tb_source *source, enum read_kind kind, uint64_t offset, uint32
 		atomic_thread_fence(memory_order_acquire);
 		return 1;
 	}
-	result = connection_read(source, &read, 1);
-	if (result != 1)
-		return result < 0 ? result : -EAGAIN;
+	if (connection_read(source, &read, 1) != 1)
+		return -EAGAIN;
 	source->page_under_way = true;
 	source->subscription->counters[SUBSCRIPTION_LOOKS] += kind == READ_PROGRESS;
 	return 0;

@@ -107,7 +107,7 @@ static int look(struct tb_source *source, uint64_t until_ms, unsigned int *looks
 static int post(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
 {
 	struct get *get = &source->subscription->subscriber->get;
-	const int posted = connection_read(source, reads, count);
+	const int posted = connection_read_now(source, reads, count);
 
 	if (posted > 0)
 		get->under_way += (unsigned int)posted;

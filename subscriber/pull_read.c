@@ -17,9 +17,20 @@
  * N5  Held batches follow each other without a gap, and the first holds next. A batch begins where
  *     the last batch ends; if a batch fails, all are discarded.
  * N6  While a READ into the landing's page (line, names) is outstanding, nothing is delivered or
- *     posted. So a failed copy is judged by a line that was requested afterwards.
+ *     posted. Only the slots of N8 go out with the line. So a failed copy is judged by a line that
+ *     was requested afterwards.
  * N7  A record is copied out of the landing before it is proven, and shown from that copy. Over
- *     iWARP the publisher may write into landings, also after a check. */
+ *     iWARP the publisher may write into landings, also after a check.
+ * N8  A reader that spins READs slots ahead of the head: with the line, in one list, from `next`
+ *     on. A record that is there then costs one round trip instead of two. As many slots are READ
+ *     as each of the last two looks brought records, at least one. So READs ahead bring at most as
+ *     many slots in vain as records came, and in pauses single slots. These have at most read_bytes
+ *     between two records, then lines alone are READ. A slot without a proven record may still be
+ *     written. It counts as no failed copy: the rest of the batch is dropped. If the line counts
+ *     the record, it is READ as a known record is. Not under N4, and not in a merge: there only
+ *     lines say which records are READ. Not by a conflation, which has intervals. Not after an
+ *     invalid line: its repetition would wait for the slots. And only if the queue has two places
+ *     for each topic: no READ ahead takes the place of another topic's line. */
 #include "subscriber/pull_read.h"
 
 #include "bus/clock.h"
@@ -30,6 +41,7 @@
 #include "bus/region.h"
 #include "subscriber/choice_scan.h"
 #include "subscriber/collect.h"
+#include "subscriber/conflate.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
@@ -178,15 +190,21 @@ static bool batch_post(struct tb_source *source, unsigned int half)
 	return true;
 }
 
-/* The half for the next batch (N1); -1: no half is free, or no record is to be READ. */
-static inline int half_due(const struct tb_source *source)
+/* A half for the next batch (N1); -1: no half is free. */
+static inline int half_free(const struct tb_source *source)
 {
-	if (source->copy_failed || posted_end(source) > target(source))
-		return -1;
 	for (unsigned int i = 0; i < source->halves; i++)
 		if (source->batches[i].under_way == 0 && !batch_held(source, &source->batches[i]))
 			return (int)i;
 	return -1;
+}
+
+/* The same; -1 also if no record is to be READ. */
+static inline int half_due(const struct tb_source *source)
+{
+	if (source->copy_failed || posted_end(source) > target(source))
+		return -1;
+	return half_free(source);
 }
 
 static void batches_post(struct tb_source *source)
@@ -206,6 +224,63 @@ static void look_post(struct tb_source *source)
 		  sizeof(struct progress)) == 0 &&
 	    source->mapping.image)
 		image_line_asked(source->mapping.image);
+}
+
+/* Whether only a look can bring the next record. A batch that was READ ahead may have it. */
+static bool has_read_all(const struct tb_source *source)
+{
+	const struct batch *oldest = batch_oldest(source);
+
+	return source->next > target(source) && !(oldest && oldest->ahead);
+}
+
+static bool reads_ahead(const struct tb_source *source)
+{
+	const struct tb_subscriber *subscriber = source->subscription->subscriber;
+
+	return subscriber->poll_ns == 0 &&
+	       2 * subscriber->table_used < subscriber->ops->depth(subscriber->link) &&
+	       !follows_lines(source) && !conflate_is_active(source->mapping.conflate) &&
+	       source->invalid == 0 && has_read_all(source);
+}
+
+/* How many slots this look READs ahead (N8), at most to the end of the ring. */
+static uint64_t ahead_count(struct tb_source *source)
+{
+	const uint32_t read_bytes = source->subscription->subscriber->read_bytes;
+	const struct region_shape *shape = &source->mapping.shape;
+	struct ahead *ahead = &source->ahead_of_line;
+	const uint64_t brought = source->next - ahead->next;
+	const uint64_t to_wrap = shape->slots - (source->next & (shape->slots - 1));
+	uint64_t count = brought < ahead->brought ? brought : ahead->brought, most;
+
+	ahead->next = source->next;
+	ahead->brought = brought;
+	if (brought > 0)
+		ahead->bytes = 0;
+	most = (read_bytes - ahead->bytes) / shape->slot_bytes;
+	most = most < to_wrap ? most : to_wrap;
+	count = count > 0 ? count : 1;
+	return count < most ? count : most;
+}
+
+/* Posts the READ of slots that goes out with the line's. */
+static void ahead_post(struct tb_source *source)
+{
+	const uint64_t first = source->next, count = ahead_count(source);
+	const int half = count > 0 && reads_ahead(source) ? half_free(source) : -1;
+	struct fabric_read read;
+
+	if (half < 0)
+		return;
+	source->batches[half].first = first;
+	read = slots_read(source, (unsigned int)half, first, count);
+	if (connection_read(source, &read, 1) != 1)
+		return;
+	source->batches[half] = (struct batch){
+		.first = first, .end = first + count, .under_way = 1, .ahead = true
+	};
+	source->ahead_of_line.bytes += read.bytes;
 }
 
 /* The shortest time between two looks. A long polling interval does not delay a look with a cause:
@@ -288,7 +363,9 @@ batch_pull(struct tb_source *source, const struct batch *batch, int max, bool me
 		if (for_batch && source->collected.due)
 			break;
 	}
-	if (result < 0) {
+	if (result < 0 && batch->ahead) {
+		pull_read_drop(source); /* N8 */
+	} else if (result < 0) {
 		source->subscription->counters[SUBSCRIPTION_TORN]++;
 		pull_read_drop(source);
 		source->look = true;
@@ -300,6 +377,7 @@ batch_pull(struct tb_source *source, const struct batch *batch, int max, bool me
 
 static int batch_deliver(struct tb_source *source, const struct batch *batch, int max)
 {
+	connection_deliver(source->subscription->subscriber);
 	return source->subscription->merge ? batch_pull(source, batch, max, true)
 					   : batch_pull(source, batch, max, false);
 }
@@ -361,10 +439,12 @@ int pull_read(struct tb_source *source, int max)
 		batches_post(source);
 	}
 	/* Known records come first: otherwise hints could cause looks for ever. */
-	if ((source->copy_failed || source->next > target(source) || needs_line(source) ||
+	if ((source->copy_failed || has_read_all(source) || needs_line(source) ||
 	     merge_state_needs_line(source)) &&
 	    look_due(source) && !choice_scan_takes_turn(source)) {
 		look_post(source);
+		if (source->page_under_way)
+			ahead_post(source);
 		if (follows_lines(source) && source->page_under_way)
 			source->hint = 0; /* true or false, the line answers it */
 	}

@@ -118,6 +118,7 @@ struct batch {
 	bool failed;            /* a READ of it failed */
 	bool asked;             /* the line was requested after all its READs had landed */
 	bool proven;            /* and that line was valid */
+	bool ahead;             /* no line counted its records when they were requested (N8) */
 };
 
 /* The search for the start of TB_FROM_TIME. */
@@ -126,6 +127,13 @@ struct start {
 	bool waits; /* the last copy is to be judged by a line */
 	bool whole; /* that copy was whole, and had this time */
 	uint64_t time_ns;
+};
+
+/* Slots that are READ together with the line (N8). */
+struct ahead {
+	uint64_t next;    /* `next` at the last look */
+	uint64_t brought; /* records that the look before it brought */
+	uint32_t bytes;   /* that were READ ahead since a record came */
 };
 
 #define VALUE_CHUNKS 16 /* READs of last-value slots that are outstanding at once */
@@ -217,6 +225,7 @@ struct tb_source {
 	unsigned int under_way;           /* outstanding READs, all kinds */
 	bool page_under_way;              /* a READ into the landing's page is outstanding */
 	uint64_t fetched_ns;              /* when the header or the line was last requested */
+	struct ahead ahead_of_line;       /* N8 */
 	uint32_t names_from;              /* the first entry of the names that are fetched */
 	uint32_t name_wanted;
 
@@ -400,6 +409,9 @@ struct tb_subscriber {
 	unsigned int under_way; /* outstanding READs of all sources, and those in `completions` */
 	struct completions completions;
 	struct get get;
+	struct fabric_read waiting[FABRIC_DEPTH_MAX]; /* READs that go out with one doorbell (U3) */
+	unsigned int waiting_count;
+	bool delivers; /* what was READ is delivered in this turn */
 
 	uint32_t records_max; /* of the tb_poll that runs */
 

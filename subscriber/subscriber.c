@@ -14,6 +14,7 @@
 #include "bus/error.h"
 #include "subscriber/advance.h"
 #include "subscriber/call.h"
+#include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/discovery.h"
 #include "subscriber/exempt.h"
@@ -303,6 +304,16 @@ static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 	return count;
 }
 
+/* Completed READs and notices. */
+static void arrivals_take(struct tb_subscriber *subscriber)
+{
+	subscriber->delivers = false;
+	if (subscriber->link)
+		turn_reap(subscriber);
+	if (subscriber->group_count > 0 && !subscriber->closing)
+		notices_take(subscriber);
+}
+
 /* One turn of tb_poll: all that may call handlers. */
 static CALL_FRAME int poll_turn(struct tb_subscriber *subscriber, int records_max)
 {
@@ -310,15 +321,15 @@ static CALL_FRAME int poll_turn(struct tb_subscriber *subscriber, int records_ma
 
 	CALL_BEGIN(&subscriber->call);
 	subscriber->records_max = (uint32_t)records_max;
-	if (subscriber->ops->network && subscriber->link)
-		turn_reap(subscriber);
-	if (subscriber->group_count > 0 && !subscriber->closing)
-		notices_take(subscriber);
+	if (subscriber->ops->network)
+		arrivals_take(subscriber);
 	if (!answers_first(subscriber)) {
 		count = deliver_all(subscriber, records_max);
 		subscriber->quiet = count == 0;
 	}
 	if (!subscriber->closing) {
+		if (subscriber->waiting_count > 0)
+			connection_post(subscriber);
 		if (turn_due(subscriber, count))
 			turn_take(subscriber);
 		if (count == 0 && subscriber->descriptor_mode)

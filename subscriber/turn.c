@@ -19,6 +19,7 @@
 #include "bus/random.h"
 #include "subscriber/advance.h"
 #include "subscriber/completions.h"
+#include "subscriber/connection.h"
 #include "subscriber/conflate.h"
 #include "subscriber/deliver.h"
 #include "subscriber/discovery.h"
@@ -232,6 +233,7 @@ void turn_disconnect(struct tb_subscriber *subscriber)
 		epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_DEL, subscriber->link_fd, NULL);
 	subscriber->link_fd = -1;
 	subscriber->ops->link_break(subscriber->link);
+	connection_drop(subscriber);
 	turn_reap(subscriber); /* all of them: no READ is outstanding after this */
 	get_close(subscriber);
 	pulse_close(subscriber);
@@ -381,6 +383,7 @@ void turn_take(struct tb_subscriber *subscriber)
 	 */
 	if (subscriber->turn_ms - subscriber->page_ms >= pace_bound_ms(subscriber) / 16)
 		pulse_look(subscriber);
+	connection_post(subscriber);
 	if (read(subscriber->timer_fd, &ticks, sizeof(ticks)) < 0)
 		return; /* not due */
 }

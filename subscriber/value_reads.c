@@ -285,6 +285,7 @@ static int chunk_take(struct tb_source *source, unsigned int at, int max, int *l
 	struct value_chunk *chunk = &reads->chunks[at];
 	int count = 0;
 
+	connection_deliver(source->subscription->subscriber);
 	for (; chunk->taken < chunk->count && count < max && *looked < SLOTS_MAX; (*looked)++) {
 		const uint32_t i = chunk->taken++, instrument = chunk->first + i;
 		const char *landed =

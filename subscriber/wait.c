@@ -189,6 +189,7 @@ CALL_FRAME void wait_turn(struct tb_subscriber *subscriber)
 	CALL_BEGIN(&subscriber->call);
 	turn_take(subscriber);
 	advance_settle_all(subscriber);
+	connection_post(subscriber);
 	call_end(&subscriber->call);
 }
 

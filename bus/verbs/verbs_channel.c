@@ -125,6 +125,12 @@ static int works_post(struct verbs_channel *channel, struct ibv_send_wr *list)
 	return error_set(code, "the send queue: %s", strerror(code));
 }
 
+/* C2 */
+static bool is_last_of_region(const struct ibv_send_wr *list, unsigned int i, unsigned int count)
+{
+	return i + 1 == count || list[i + 1].wr.rdma.rkey != list[i].wr.rdma.rkey;
+}
+
 int verbs_channel_read(struct verbs_channel *channel, struct ibv_send_wr *list,
 		       const uint64_t *tags, unsigned int count)
 {
@@ -136,7 +142,7 @@ int verbs_channel_read(struct verbs_channel *channel, struct ibv_send_wr *list,
 		channel->tags[channel->reads_posted % VERBS_READS] = tags[i];
 		list[i].wr_id = channel->reads_posted++;
 		list[i].opcode = IBV_WR_RDMA_READ;
-		list[i].send_flags = i + 1 == count ? IBV_SEND_SIGNALED : 0; /* C2 */
+		list[i].send_flags = is_last_of_region(list, i, count) ? IBV_SEND_SIGNALED : 0;
 		list[i].next = i + 1 == count ? NULL : &list[i + 1];
 	}
 	result = works_post(channel, list);

@@ -9,7 +9,8 @@
  *     connection.
  * C2  READs complete in the order in which they were posted, and so do SENDs. But a SEND may
  *     complete before an earlier READ (Soft-iWARP). The completion of READ n completes the READs
- *     before it, so only the last READ of a list asks for a completion.
+ *     before it. So in a list only the last READ of each region asks for a completion. A topic's
+ *     READs do not wait for those of topics behind it.
  * C3  Only verbs_channel_take posts receives again: the queues bound what one call collects,
  *     whatever the other side sends.
  * C4  Only plain SENDs arrive. A SEND with invalidate may end a key, and immediate data takes a

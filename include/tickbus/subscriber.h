@@ -39,8 +39,8 @@ struct tb_subscription;
 #define TB_WAIT 0x1u
 
 /* A polling interval of 0: tb_poll READs a topic's progress line again as soon as the last READ has
- * completed. The polling interval is the time between two looks at a topic for which no notices
- * arrive. */
+ * completed. The READ of the next slots goes out with it, so a record costs one round trip. The
+ * polling interval is the time between two looks at a topic for which no notices arrive. */
 #define TB_POLL_SPIN UINT32_MAX
 
 struct tb_subscriber_options {

@@ -63,19 +63,20 @@ def kinds_of(roce, iwarp, port, to, tcp_bytes, later):
     return ["acknowledge" if tcp_bytes == "0" else "part of a message" if later else "other"]
 
 
-def tshark(path):
-    """The number of packets by kind that tshark finds in a capture."""
+def tshark(path, first=0, last=None):
+    """The number of packets by kind that tshark finds in a capture, or in a part of it."""
     if not shutil.which("tshark"):
         raise Skipped("tshark is missing")
     done = subprocess.run(["tshark", "-n", "-2", "-r", path, "-T", "fields", "-E", "separator=;",
                            *(word for field in FIELDS for word in ("-e", field))], capture_output=True, text=True)
     if done.returncode:
         raise Failed(f"tshark: {done.stderr}")
-    return collections.Counter(word for line in done.stdout.splitlines() for word in kinds_of(*line.split(";")))
+    return collections.Counter(word for line in done.stdout.splitlines()[first:last]
+                               for word in kinds_of(*line.split(";")))
 
 
-def read_bytes(path, first):
-    """The bytes of memory that READ responses in a capture brought, by tshark, behind so many packets. tshark decodes
+def read_bytes(path, first, last=None):
+    """The bytes of memory that READ responses in a part of a capture brought, by tshark. tshark decodes
     iWARP only if it sees the connection's start. Headers do not count: they add 62 bytes to a RoCE response."""
     done = subprocess.run(["tshark", "-n", "-r", path, "-T", "fields", "-E", "separator=;", "-e", "infiniband.bth.opcode",
                            "-e", "udp.length", "-e", "iwarp_rdma.opcode", "-e", "iwarp_mpa.ulpdulength"],
@@ -83,7 +84,7 @@ def read_bytes(path, first):
     if done.returncode:
         raise Failed(f"tshark: {done.stderr}")
     total = 0
-    for roce, udp, iwarp, lengths in (line.split(";") for line in done.stdout.splitlines()[first:]):
+    for roce, udp, iwarp, lengths in (line.split(";") for line in done.stdout.splitlines()[first:last]):
         if roce and ROCE.get(int(roce, 0)) == "read response":
             total += int(udp) - ROCE_BYTES - (0 if int(roce, 0) == ROCE_MIDDLE else AETH_BYTES)
         for opcode, length in zip(filter(None, iwarp.split(",")), filter(None, lengths.split(","))):

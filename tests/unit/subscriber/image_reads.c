@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "subscriber/image.h"
+#include "subscriber/notices.h"
 #include "tests/unit/subscriber/late.h"
 
 #define INSTRUMENTS 100 /* in several chunks */
@@ -99,6 +100,51 @@ Test(image_reads, chunks_of_a_lost_connection_are_read_again)
 	expect_complete();
 }
 
+static unsigned int slots_at_value;
+
+static void count_slots(void *user, const struct tb_source *of, const struct tb_record *record)
+{
+	notes_record(user, of, record);
+	if (notes.values == 1)
+		slots_at_value = late_slots_held();
+}
+
+/* Names come first. */
+static bool values_are_under_way(void)
+{
+	for (unsigned int i = 0; i < VALUE_CHUNKS; i++)
+		if (source->value_reads.chunks[i].under_way && !source->value_reads.chunks[i].names)
+			return true;
+	return false;
+}
+
+Test(image_reads, reads_of_records_go_out_before_values_are_delivered)
+{
+	const uint64_t x = INSTRUMENTS + 1;
+	const struct tb_update update = { .size = sizeof(update),
+					  .kind = TB_KIND_UPDATE,
+					  .length = sizeof(x),
+					  .time_ns = 1,
+					  .data = &x };
+
+	join();
+	subscription->options.on_record = count_slots;
+	while (!values_are_under_way()) {
+		while (late.count > 0)
+			late_land(0, 0);
+		late_poll_once();
+	}
+	cr_assert_eq(tb_publish(topic, &update), 0, "%s", tb_error());
+	while (late.count > 0)
+		late_land(0, 0);
+	cr_assert(notices_hint(source, INSTRUMENTS + 1));
+	late_poll_once();
+	cr_assert_gt(notes.values, 0);
+	cr_expect_eq(slots_at_value, 1, "the READ of a record waits for the handlers of values");
+	late.at_once = true;
+	UNTIL(notes.complete && notes.last == INSTRUMENTS + 1);
+}
+
 /* READs of records always have a place. */
 Test(image_reads, image_takes_at_most_half_of_the_queue)
 {
@@ -109,4 +155,43 @@ Test(image_reads, image_takes_at_most_half_of_the_queue)
 	cr_expect_eq(late_held(READ_VALUES), late.places / 2, "found %u READs",
 		     late_held(READ_VALUES));
 	expect_complete();
+}
+
+/* The values of a conflation. Their READs fail until the topic is over. */
+Test(image_reads, values_that_could_not_be_read_are_lost_by_an_overrun)
+{
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .from = TB_FROM_NEWEST,
+						     .conflate_us = TB_CONFLATE_POLL };
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	late_two_read(0);
+	tb_unsubscribe(subscription);
+	topic = scene_topic(late.publisher, "u", 64, 0);
+	scene_publish(topic, 1, 2);
+	late.at_once = true;
+	cr_assert_eq(tb_subscribe(subscriber, "u", &how, &subscription), 0, "%s", tb_error());
+	source = subscription->sources;
+	notes.records = 0;
+	UNTIL(source->state == SOURCE_RUNNING);
+	scene_publish(topic, 3, 4);
+	UNTIL(notes.records >= 2);
+	late.at_once = false;
+	late.images_held = true;
+	scene_publish(topic, 5, 6);
+	cr_assert_eq(tb_topic_end(topic), 0);
+	while (!notes.ended) {
+		cr_assert_lt(scene_now_ms(), until_ms, "%s", notes.text);
+		for (unsigned int at = late_find(READ_VALUES); at < late.count;
+		     at = late_find(READ_VALUES))
+			late_land(at, -EIO);
+		while (late.count > 0)
+			late_land(0, 0);
+		late_poll_once();
+	}
+	cr_expect_eq(late_counted(SUBSCRIPTION_LOST_CORRUPT), 0);
+	cr_expect_gt(late_counted(SUBSCRIPTION_LOST_OVERRUN), 0, "%s", notes.text);
 }

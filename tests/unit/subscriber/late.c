@@ -55,10 +55,15 @@ static int late_read(struct link *link, const struct fabric_read *reads, unsigne
 	unsigned int taken = 0;
 
 	(void)link;
+	late.lists++;
 	for (; taken < count && late.count < late.places; taken++) {
 		const struct fabric_read *read = &reads[taken];
 		const char *into = read->into;
 
+		if (late.refused > 0 && --late.refused == 0) {
+			late.refused += taken > 0;
+			return taken > 0 ? (int)taken : -ERANGE;
+		}
 		for (unsigned int j = 0; j < late.count; j++) {
 			const char *busy = late.held[j].into;
 
@@ -215,6 +220,15 @@ unsigned int late_held(enum read_kind kind)
 	for (unsigned int i = 0; i < late.count; i++)
 		count += kind_of(&late.held[i]) == kind;
 	return count;
+}
+
+unsigned int late_find(enum read_kind kind)
+{
+	unsigned int at = 0;
+
+	while (at < late.count && kind_of(&late.held[at]) != kind)
+		at++;
+	return at;
 }
 
 unsigned int late_slots_held(void)

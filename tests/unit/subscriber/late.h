@@ -31,6 +31,8 @@ extern struct late {
 	bool silent;          /* no READ completes, the bus page's included */
 	bool page_fails;      /* READs of the bus page fail */
 	unsigned int entries; /* READs of entries of the bus page */
+	unsigned int lists;   /* of READs that were posted */
+	unsigned int refused; /* this READ from now on is refused, once; 0: no READ */
 	unsigned int polls, breaks;
 } late;
 
@@ -49,6 +51,8 @@ void late_read_on(uint32_t slots, uint64_t records, uint32_t flags);
 void late_poll_once(void);
 unsigned int late_held(enum read_kind kind);
 unsigned int late_slots_held(void);
+/* The READ of this kind that was posted first and has not landed; late.count: there is none. */
+unsigned int late_find(enum read_kind kind);
 /* Two records are read: the names of their instruments are known. */
 void late_two_read(uint32_t flags);
 /* READs into both halves are outstanding. */

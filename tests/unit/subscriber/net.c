@@ -108,11 +108,13 @@ static int net_read(struct link *link, const struct fabric_read *reads, unsigned
 {
 	int result;
 
-	if (net.held && count > 0 && (reads[0].tag & 0xff) >= net.held)
-		return 0;
 	for (unsigned int i = 0; i < count; i++) {
 		const char *into = reads[i].into;
 
+		if (net.held && (reads[i].tag & 0xff) >= net.held) {
+			count = i;
+			break;
+		}
 		if ((reads[i].tag & 0xff) < READ_PULSE && is_gone(reads[i].remote)) {
 			net.cut = true;
 			net.gone_reads++;
