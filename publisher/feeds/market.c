@@ -20,7 +20,7 @@
 #include "tickbus/record.h"
 
 #define DEPTH    10
-#define EXPECTED 8
+#define EXPECTED 4
 
 static_assert(MARKET_WIDE == BOOK_SYMBOLS, "the symbol after the last locate");
 static_assert(MARKET_COUNTER_COUNT <= 64, "as many as a publisher shows of one feed");
@@ -530,8 +530,8 @@ void market_expect(struct market *market, const uint8_t *bytes, size_t length)
 	for (unsigned int side = 0; side < 2; side++) {
 		const struct book_side *levels = &market->book.symbols[locate].sides[side];
 
-		if (levels->count > 0)
-			__builtin_prefetch(&levels->levels[levels->count - 1], 1);
+		__builtin_prefetch(levels->levels + levels->count, 1);
+		__builtin_prefetch(levels->levels + levels->count - 4, 1);
 	}
 	if (length < REFERENCE_END)
 		return;

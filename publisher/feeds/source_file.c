@@ -19,7 +19,7 @@
 
 #define FRAME_BYTES  2
 #define BUFFER_BYTES 262144
-#define AHEAD        16 /* messages; their orders are in memory by the time that they are used */
+#define AHEAD        8 /* messages; their orders are in memory by the time that they are used */
 
 struct source_file {
 	struct source source;
