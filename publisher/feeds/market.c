@@ -12,6 +12,7 @@
 #include "bus/error.h"
 #include "publisher/feeds/book.h"
 #include "publisher/feeds/definitions.h"
+#include "publisher/feeds/itch_decode.h"
 #include "publisher/feeds/statuses.h"
 #include "publisher/feeds/trades.h"
 #include "schemas/depth10.h"
@@ -392,7 +393,7 @@ static void on_imbalance(struct market *market, uint16_t locate,
 			      sizeof(imbalance));
 }
 
-static int apply(struct market *market, const struct itch_message *message)
+ITCH_INLINE int apply(struct market *market, const struct itch_message *message)
 {
 	struct book *book = &market->book;
 	struct book_order taken;
@@ -444,7 +445,7 @@ static int apply(struct market *market, const struct itch_message *message)
 }
 
 /* The symbol a message carries, or NULL. */
-static const char *stock_of(const struct itch_message *message)
+ITCH_INLINE const char *stock_of(const struct itch_message *message)
 {
 	switch (message->type) {
 #define STOCK(code, member)                                                                        \
@@ -470,13 +471,12 @@ static const char *stock_of(const struct itch_message *message)
 }
 
 /* Gives a locate its name, from the first message that has one for it. */
-static int name_set(struct market *market, uint16_t locate, const char *stock)
+static __attribute__((noinline)) int name_set(struct market *market, uint16_t locate,
+					      const char *stock)
 {
 	struct symbol *symbol = &market->symbols[locate];
 	size_t length = ITCH_STOCK_BYTES;
 
-	if (symbol->name[0] && !memcmp(symbol->stock, stock, ITCH_STOCK_BYTES))
-		return 0;
 	if (symbol->name[0]) {
 		count(market, MARKET_COUNTER_NAME_CONFLICT);
 		return 0;
@@ -497,7 +497,14 @@ static int name_set(struct market *market, uint16_t locate, const char *stock)
 	return 0;
 }
 
-static void malformed(struct market *market, int result, uint64_t offset)
+static inline bool is_named(const struct market *market, uint16_t locate, const char *stock)
+{
+	const struct symbol *symbol = &market->symbols[locate];
+
+	return symbol->name[0] && memcmp(symbol->stock, stock, ITCH_STOCK_BYTES) == 0;
+}
+
+static __attribute__((noinline)) void malformed(struct market *market, int result, uint64_t offset)
 {
 	count(market, result == -ENOMSG     ? MARKET_COUNTER_UNKNOWN_TYPE
 		      : result == -EMSGSIZE ? MARKET_COUNTER_WRONG_LENGTH
@@ -510,53 +517,82 @@ static void malformed(struct market *market, int result, uint64_t offset)
 #define REFERENCE_AT  11
 #define REFERENCE_END 19
 
-static uint64_t big_endian(const uint8_t *bytes, size_t count)
-{
-	uint64_t value = 0;
-
-	for (size_t i = 0; i < count; i++)
-		value = value << 8 | bytes[i];
-	return value;
-}
-
 /* A side's levels are behind a pointer. So the symbol is fetched first, and its best levels some
  * messages later. */
 void market_expect(struct market *market, const uint8_t *bytes, size_t length)
 {
-	const uint16_t locate = market->expected[market->expected_next];
 	uint16_t *const place = &market->expected[market->expected_next];
+	const struct book_side *sides = market->book.symbols[*place].sides;
 
 	market->expected_next = (market->expected_next + 1) % EXPECTED;
 	for (unsigned int side = 0; side < 2; side++) {
-		const struct book_side *levels = &market->book.symbols[locate].sides[side];
-
-		__builtin_prefetch(levels->levels + levels->count, 1);
-		__builtin_prefetch(levels->levels + levels->count - 4, 1);
+		__builtin_prefetch(sides[side].levels + sides[side].count, 1);
+		__builtin_prefetch(sides[side].levels + sides[side].count - 4, 1);
 	}
 	if (length < REFERENCE_END)
 		return;
-	*place = (uint16_t)big_endian(bytes + 1, 2);
-	book_orders_fetch(&market->book.orders, big_endian(bytes + REFERENCE_AT, 8));
+	*place = itch_get_uint16_t(bytes + 1);
+	book_orders_fetch(&market->book.orders, itch_get_uint64_t(bytes + REFERENCE_AT));
 	__builtin_prefetch(&market->book.symbols[*place]);
 	__builtin_prefetch(&market->symbols[*place], 1);
 }
 
-int market_message(struct market *market, const struct source_message *raw)
+ITCH_INLINE unsigned counter_of(char type)
+{
+	switch (type) {
+#define COUNTER(code, length, member, fields, name)                                                \
+	case code:                                                                                 \
+		return MARKET_COUNTER_##member;
+		ITCH_TYPES(COUNTER)
+#undef COUNTER
+	}
+	return 0;
+}
+
+/* Processes a message of a type. Inlined for each type that is known. */
+ITCH_INLINE int process(struct market *market, const struct source_message *raw, char type)
 {
 	struct itch_message message;
 	const char *stock;
-	int result = itch_decode(raw->bytes, raw->length, &message);
+	int result = itch_decode_type(type, raw->bytes, raw->length, &message);
 
-	if (!result && (stock = stock_of(&message)))
+	if (!result && (stock = stock_of(&message)) && !is_named(market, message.locate, stock))
 		result = name_set(market, message.locate, stock);
-	if (result < 0) {
+	if (__builtin_expect(result < 0, 0)) {
 		malformed(market, result, raw->offset);
 		return 0;
 	}
-	count(market, (unsigned)itch_index(message.type));
+	count(market, counter_of(type));
 	market->now_ns = market->options.midnight_ns + message.time_ns;
 	result = apply(market, &message);
 	return result < 0 ? result : evaluate(market);
+}
+
+static __attribute__((noinline)) int process_any(struct market *market,
+						 const struct source_message *raw)
+{
+	struct itch_message none;
+
+	if (raw->length)
+		return process(market, raw, (char)raw->bytes[0]);
+	malformed(market, itch_decode(raw->bytes, 0, &none), raw->offset);
+	return 0;
+}
+
+/* Nearly all messages add, delete, replace or execute an order. Each of these has its own code. */
+int market_message(struct market *market, const struct source_message *raw)
+{
+	switch (raw->length ? raw->bytes[0] : 0) {
+	case 'A':
+		return process(market, raw, 'A');
+	case 'D':
+		return process(market, raw, 'D');
+	case 'E':
+		return process(market, raw, 'E');
+	case 'U':
+		return process(market, raw, 'U');
+	}
+	return process_any(market, raw);
 }
 
 static void symbols_clear(struct market *market)
