@@ -17,11 +17,11 @@
 #define PAGE_BYTES ((size_t)2 << 20) /* of a huge page */
 #define ONES       UINT64_C(0x0101010101010101)
 #define HIGHS      UINT64_C(0x0080808080808080) /* of the tags; the last byte is `passed` */
+#define LAST_PLACE (UINT64_C(0x80) << (8 * (GROUP - 1)))
 #define LIVE       0x80                         /* in each tag */
 
 static_assert(sizeof(struct book_order) == 24, "orders are what the memory of a book is");
-static_assert(sizeof(struct book_orders_group) == 192, "three lines");
-static_assert(offsetof(struct book_orders_group, orders) == sizeof(uint64_t), "tags in a word");
+static_assert(sizeof(union book_orders_tags) == sizeof(uint64_t), "tags in a word");
 static_assert(GROUP * BOOK_ORDERS_STEPS < UINT8_MAX,
 	      "with the fast hash `passed` is exact: those orders are in the next groups");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first tag is the lowest byte");
@@ -44,14 +44,6 @@ static inline size_t home(const struct book_orders *orders, uint64_t hash)
 static inline uint8_t tag_of(const struct book_orders *orders, uint64_t hash)
 {
 	return (uint8_t)(hash >> (orders->shift - 7)) | LIVE;
-}
-
-static inline uint64_t tags_of(const struct book_orders_group *group)
-{
-	uint64_t tags;
-
-	memcpy(&tags, group, sizeof(tags));
-	return tags;
 }
 
 /* The high bit of each place with this tag. Another place may be marked too, but none before the
@@ -78,11 +70,11 @@ static inline unsigned first_place(uint64_t places)
 
 static size_t bytes_of(const struct book_orders *orders)
 {
-	return (orders->mask + 1) * sizeof(*orders->groups);
+	return (orders->mask + 1) * (sizeof(*orders->groups) + sizeof(*orders->tags));
 }
 
 /* Zeroed memory, or NULL. A table of huge pages is aligned to them. */
-static struct book_orders_group *groups_map(size_t bytes)
+static char *memory_map(size_t bytes)
 {
 	const size_t more = bytes < PAGE_BYTES ? 0 : PAGE_BYTES;
 	char *map = mmap(NULL, bytes + more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -92,14 +84,27 @@ static struct book_orders_group *groups_map(size_t bytes)
 	if (map == MAP_FAILED)
 		return NULL;
 	if (!more)
-		return (struct book_orders_group *)(void *)map;
+		return map;
 	before = -(uintptr_t)map & (PAGE_BYTES - 1);
 	if (before)
 		munmap(map, before);
-	if (more - before)
-		munmap(map + before + bytes, more - before);
+	munmap(map + before + bytes, more - before);
 	madvise(map + before, bytes, MADV_HUGEPAGE);
-	return (struct book_orders_group *)(void *)(map + before);
+	return map + before;
+}
+
+/* Makes the memory of a table whose mask is set. */
+static int groups_open(struct book_orders *orders)
+{
+	char *memory = memory_map(bytes_of(orders));
+
+	orders->groups = NULL;
+	if (!memory)
+		return error_set(ENOMEM, "order book: no memory for %zu orders",
+				 (orders->mask + 1) * GROUP);
+	orders->groups = (void *)memory;
+	orders->tags = (void *)(memory + (orders->mask + 1) * sizeof(*orders->groups));
+	return 0;
 }
 
 int book_orders_open(struct book_orders *orders)
@@ -108,8 +113,7 @@ int book_orders_open(struct book_orders *orders)
 	orders->mask = ((size_t)1 << BITS_FIRST) - 1;
 	orders->shift = 64 - BITS_FIRST;
 	orders->most = BOOK_ORDERS_MAX;
-	orders->groups = groups_map(bytes_of(orders));
-	return orders->groups ? 0 : error_set(ENOMEM, "order book: no memory");
+	return groups_open(orders);
 }
 
 void book_orders_close(struct book_orders *orders)
@@ -136,16 +140,16 @@ search(const struct book_orders *orders, uint64_t reference, bool keyed, size_t 
 	const uint8_t tag = tag_of(orders, hash);
 
 	for (*steps = 0; *steps <= orders->mask; ++*steps) {
-		struct book_orders_group *group =
-			&orders->groups[(home(orders, hash) + *steps) & orders->mask];
+		const size_t at = (home(orders, hash) + *steps) & orders->mask;
+		const union book_orders_tags tags = orders->tags[at];
 
-		for (uint64_t places = matches(tags_of(group), tag); places; places &= places - 1) {
-			struct book_order *order = &group->orders[first_place(places)];
+		for (uint64_t places = matches(tags.word, tag); places; places &= places - 1) {
+			struct book_order *order = &orders->groups[at][first_place(places)];
 
 			if (order->reference == reference)
 				return order;
 		}
-		if (!group->passed)
+		if (!tags.passed)
 			return NULL;
 	}
 	return NULL;
@@ -157,18 +161,17 @@ static inline __attribute__((always_inline)) size_t
 put(struct book_orders *orders, const struct book_order *order, bool keyed)
 {
 	const uint64_t hash = hash_of(orders, order->reference, keyed);
-	struct book_orders_group *group = &orders->groups[home(orders, hash)];
-	size_t steps = 0;
+	size_t at = home(orders, hash), steps = 0;
 	unsigned place;
 
-	for (; !free_places(tags_of(group)); steps++) {
-		if (group->passed < UINT8_MAX)
-			group->passed++;
-		group = &orders->groups[(home(orders, hash) + steps + 1) & orders->mask];
+	for (; !free_places(orders->tags[at].word); steps++) {
+		if (orders->tags[at].passed < UINT8_MAX)
+			orders->tags[at].passed++; /* O-I1 */
+		at = (at + 1) & orders->mask;
 	}
-	place = first_place(free_places(tags_of(group)));
-	group->tags[place] = tag_of(orders, hash);
-	group->orders[place] = *order;
+	place = first_place(free_places(orders->tags[at].word));
+	orders->tags[at].tags[place] = tag_of(orders, hash);
+	orders->groups[at][place] = *order;
 	orders->count++;
 	return steps;
 }
@@ -176,15 +179,15 @@ put(struct book_orders *orders, const struct book_order *order, bool keyed)
 /* Moves all orders to a table of the given shape and hash: 0 or -ENOMEM. */
 static int move(struct book_orders *orders, struct book_orders *to)
 {
-	to->groups = groups_map(bytes_of(to));
-	if (!to->groups)
-		return error_set(ENOMEM, "order book: no memory for %zu orders",
-				 (to->mask + 1) * GROUP);
+	const int result = groups_open(to);
+
+	if (result < 0)
+		return result;
 	to->count = 0;
 	for (size_t i = 0; i <= orders->mask; i++)
 		for (unsigned place = 0; place < GROUP; place++)
-			if (orders->groups[i].tags[place])
-				put(to, &orders->groups[i].orders[place], to->keyed);
+			if (orders->tags[i].tags[place])
+				put(to, &orders->groups[i][place], to->keyed);
 	munmap(orders->groups, bytes_of(orders));
 	*orders = *to;
 	return 0;
@@ -229,16 +232,24 @@ struct book_order *book_orders_find(struct book_orders *orders, uint64_t referen
 							      : order;
 }
 
+/* Without a branch, since half of all messages add an order. */
+const struct book_order *book_orders_guess(const struct book_orders *orders, uint64_t reference)
+{
+	const uint64_t hash = hash_of(orders, reference, false);
+	const size_t at = home(orders, hash);
+	const uint64_t tags = orders->tags[at].word;
+	const uint64_t found = matches(tags, tag_of(orders, hash));
+	const uint64_t otherwise = free_places(tags) & -(uint64_t)(found == 0);
+
+	return &orders->groups[at][first_place(found | otherwise | LAST_PLACE)];
+}
+
 void book_orders_fetch(const struct book_orders *orders, uint64_t reference)
 {
-	const char *group;
+	const char *order = (const char *)book_orders_guess(orders, reference);
 
-	if (orders->keyed)
-		return;
-	group = (const char *)&orders->groups[home(orders, hash_of(orders, reference, false))];
-	__builtin_prefetch(group, 1);
-	__builtin_prefetch(group + 64, 1);
-	__builtin_prefetch(group + 128, 1);
+	__builtin_prefetch(order, 1);
+	__builtin_prefetch(order + sizeof(struct book_order) - 1, 1);
 }
 
 static __attribute__((noinline)) void add_keyed(struct book_orders *orders,
@@ -275,24 +286,18 @@ int book_orders_reserve(struct book_orders *orders)
 /* -- removal ------------------------------------------------------------------------------------
  */
 
-/* The place of an order in a group; GROUP or more: it is in another group. */
-static inline size_t place_in(const struct book_orders_group *group, const struct book_order *order)
-{
-	return ((uintptr_t)order - (uintptr_t)group->orders) / sizeof(*order);
-}
-
 static inline __attribute__((always_inline)) void take_out(struct book_orders *orders,
 							   const struct book_order *order,
 							   bool keyed)
 {
-	size_t at = home(orders, hash_of(orders, order->reference, keyed));
+	const size_t place = (size_t)(order - orders->groups[0]);
+	const size_t at = place / GROUP;
+	size_t i = home(orders, hash_of(orders, order->reference, keyed));
 
-	while (__builtin_expect(place_in(&orders->groups[at], order) >= GROUP, 0)) {
-		if (orders->groups[at].passed < UINT8_MAX)
-			orders->groups[at].passed--; /* O-I1 */
-		at = (at + 1) & orders->mask;
-	}
-	orders->groups[at].tags[place_in(&orders->groups[at], order)] = 0;
+	for (; __builtin_expect(i != at, 0); i = (i + 1) & orders->mask)
+		if (orders->tags[i].passed < UINT8_MAX)
+			orders->tags[i].passed--; /* O-I1 */
+	orders->tags[at].tags[place % GROUP] = 0;
 	orders->count--;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Live orders by reference: an open-addressing table of groups. A group has 7 orders behind their
- * tags, a few bits of each hash. A single comparison finds the orders whose tag is right, and a
- * free place. So a search takes few branches, and nearly always stays in its first group.
+/* Live orders by reference: an open-addressing table of groups of 7. A word has the tags of a
+ * group, a few bits of each order's hash. A single comparison finds the orders whose tag is right,
+ * and a free place. So a search takes few branches, and nearly always stays in its first group. The
+ * tags are apart from the orders: a search misses the cache once, for the order.
  *
  * An order whose group is full passes it, and is put into the next group with room. Each group
  * counts the orders that passed it. Removing an order clears its tag and these counts, so the table
@@ -11,8 +12,8 @@
  * exchange. References that collide show by the length of a search. From then on the table
  * uses a hash with a random key, for which no choice of references is bad.
  *
- * Memory   192 bytes per group. Once there are enough orders, 3/8 to 3/4 of the places are in use.
- *          That is 37 to 73 bytes per order, and 110 for a moment while the table doubles. Huge
+ * Memory   176 bytes per group. Once there are enough orders, 3/8 to 3/4 of the places are in use.
+ *          That is 34 to 67 bytes per order, and 101 for a moment while the table doubles. Huge
  *          pages are asked for: a search is in a page of its own. */
 #ifndef TICKBUS_FEEDS_BOOK_ORDERS_H
 #define TICKBUS_FEEDS_BOOK_ORDERS_H
@@ -38,15 +39,19 @@ struct book_order {
 	uint8_t side;
 };
 
-struct book_orders_group {
-	uint8_t tags[BOOK_ORDERS_GROUP]; /* 0: a free place, so a zeroed table is empty */
-	uint8_t passed; /* orders in later groups, whose search passes this group; UINT8_MAX: that
-			   many or more, no longer counted */
-	struct book_order orders[BOOK_ORDERS_GROUP];
-} __attribute__((aligned(64)));
+/* The bytes of a word: the tags of a group's places, 0: a free place; and in the last byte the
+ * number of orders that passed the group, UINT8_MAX: that many or more, no longer counted. */
+union book_orders_tags {
+	uint64_t word;
+	struct {
+		uint8_t tags[BOOK_ORDERS_GROUP];
+		uint8_t passed;
+	};
+};
 
 struct book_orders {
-	struct book_orders_group *groups;
+	struct book_order (*groups)[BOOK_ORDERS_GROUP];
+	union book_orders_tags *tags; /* of each group, behind the groups in memory */
 	size_t mask;    /* number of groups, a power of two, less 1 */
 	unsigned shift; /* 64 less the bits of mask */
 	size_t count;
@@ -63,8 +68,11 @@ void book_orders_clear(struct book_orders *);
 /* The order, or NULL. Valid until the next find, add or remove. */
 struct book_order *book_orders_find(struct book_orders *, uint64_t reference);
 
-/* Fetches the memory in which this order is looked for, before it is needed. */
+/* Fetches the memory of the order, or of the place where it will be added, before it is needed. */
 void book_orders_fetch(const struct book_orders *, uint64_t reference);
+
+/* The order, if it is in the table. Otherwise any order, or a place without order. */
+const struct book_order *book_orders_guess(const struct book_orders *, uint64_t reference);
 
 /* Makes room for one more order: 0, -ENOMEM, or -EOVERFLOW: there are BOOK_ORDERS_MAX. */
 int book_orders_reserve(struct book_orders *);
