@@ -18,7 +18,7 @@
 #define ONES       UINT64_C(0x0101010101010101)
 #define HIGHS      UINT64_C(0x0080808080808080) /* of the tags; the last byte is `passed` */
 #define LAST_PLACE (UINT64_C(0x80) << (8 * (GROUP - 1)))
-#define LIVE       0x80                         /* in each tag */
+#define LIVE       0x80 /* in each tag */
 
 static_assert(sizeof(struct book_order) == 24, "orders are what the memory of a book is");
 static_assert(sizeof(union book_orders_tags) == sizeof(uint64_t), "tags in a word");
@@ -157,8 +157,8 @@ search(const struct book_orders *orders, uint64_t reference, bool keyed, size_t 
 
 /* Adds an order whose reference is not in the table, which has room. Returns the groups that it
  * passed. */
-static inline __attribute__((always_inline)) size_t
-put(struct book_orders *orders, const struct book_order *order, bool keyed)
+static inline __attribute__((always_inline)) size_t put(struct book_orders *orders,
+							const struct book_order *order, bool keyed)
 {
 	const uint64_t hash = hash_of(orders, order->reference, keyed);
 	size_t at = home(orders, hash), steps = 0;
@@ -286,9 +286,8 @@ int book_orders_reserve(struct book_orders *orders)
 /* -- removal ------------------------------------------------------------------------------------
  */
 
-static inline __attribute__((always_inline)) void take_out(struct book_orders *orders,
-							   const struct book_order *order,
-							   bool keyed)
+static inline __attribute__((always_inline)) void
+take_out(struct book_orders *orders, const struct book_order *order, bool keyed)
 {
 	const size_t place = (size_t)(order - orders->groups[0]);
 	const size_t at = place / GROUP;

@@ -52,8 +52,8 @@ union book_orders_tags {
 struct book_orders {
 	struct book_order (*groups)[BOOK_ORDERS_GROUP];
 	union book_orders_tags *tags; /* of each group, behind the groups in memory */
-	size_t mask;    /* number of groups, a power of two, less 1 */
-	unsigned shift; /* 64 less the bits of mask */
+	size_t mask;                  /* number of groups, a power of two, less 1 */
+	unsigned shift;               /* 64 less the bits of mask */
 	size_t count;
 	size_t most; /* BOOK_ORDERS_MAX, or less in a test */
 	struct keyed key;
