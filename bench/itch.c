@@ -111,7 +111,7 @@ static struct tb_topic *topic_make(struct feed_options *feed_options, struct fee
 	return feed->topic;
 }
 
-static uint64_t publish(char *path)
+static uint64_t publish(char *path, bool apart)
 {
 	struct tb_publisher_options bus = { .size = sizeof(bus),
 					    .name = "bench-itch",
@@ -124,6 +124,7 @@ static uint64_t publish(char *path)
 					.wait = PACE_SPIN,
 					.at_end = FEED_LINGER,
 					.cpu = -1,
+					.reading_thread = apart,
 					.topics = topics,
 					.topic_count = 2,
 					.touch_ms = 100,
@@ -162,11 +163,14 @@ int main(int argc, char **argv)
 		fputs("usage: tickbus-bench-itch books|publish|memory FILE\n", stderr);
 		return 2;
 	}
-	machine_pin(0); /* the feed's thread inherits it */
+	if (strcmp(argv[1], "apart") != 0)
+		machine_pin(0); /* the feed's threads inherit it */
 	if (strcmp(argv[1], "books") == 0)
 		count = books(argv[2], NULL);
 	else if (strcmp(argv[1], "publish") == 0)
-		count = publish(argv[2]);
+		count = publish(argv[2], false);
+	else if (strcmp(argv[1], "apart") == 0)
+		count = publish(argv[2], true);
 	else if (strcmp(argv[1], "memory") == 0)
 		count = books(argv[2], &memory);
 	else

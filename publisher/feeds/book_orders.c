@@ -232,21 +232,21 @@ struct book_order *book_orders_find(struct book_orders *orders, uint64_t referen
 							      : order;
 }
 
+void book_orders_fetch_tags(const struct book_orders *orders, uint64_t reference)
+{
+	__builtin_prefetch(&orders->tags[home(orders, hash_of(orders, reference, false))], 1);
+}
+
 /* Without a branch, since half of all messages add an order. */
-const struct book_order *book_orders_guess(const struct book_orders *orders, uint64_t reference)
+void book_orders_fetch(const struct book_orders *orders, uint64_t reference)
 {
 	const uint64_t hash = hash_of(orders, reference, false);
 	const size_t at = home(orders, hash);
 	const uint64_t tags = orders->tags[at].word;
 	const uint64_t found = matches(tags, tag_of(orders, hash));
 	const uint64_t otherwise = free_places(tags) & -(uint64_t)(found == 0);
-
-	return &orders->groups[at][first_place(found | otherwise | LAST_PLACE)];
-}
-
-void book_orders_fetch(const struct book_orders *orders, uint64_t reference)
-{
-	const char *order = (const char *)book_orders_guess(orders, reference);
+	const char *order =
+		(const char *)&orders->groups[at][first_place(found | otherwise | LAST_PLACE)];
 
 	__builtin_prefetch(order, 1);
 	__builtin_prefetch(order + sizeof(struct book_order) - 1, 1);

@@ -68,11 +68,10 @@ void book_orders_clear(struct book_orders *);
 /* The order, or NULL. Valid until the next find, add or remove. */
 struct book_order *book_orders_find(struct book_orders *, uint64_t reference);
 
-/* Fetches the memory of the order, or of the place where it will be added, before it is needed. */
+/* Fetch memory before an order is needed: the tags of its group; and, when these are in the cache,
+ * the order itself or the place where it will be added. */
+void book_orders_fetch_tags(const struct book_orders *, uint64_t reference);
 void book_orders_fetch(const struct book_orders *, uint64_t reference);
-
-/* The order, if it is in the table. Otherwise any order, or a place without order. */
-const struct book_order *book_orders_guess(const struct book_orders *, uint64_t reference);
 
 /* Makes room for one more order: 0, -ENOMEM, or -EOVERFLOW: there are BOOK_ORDERS_MAX. */
 int book_orders_reserve(struct book_orders *);

@@ -58,14 +58,21 @@ struct symbol {
 	struct tb_status *status; /* set if statuses are wanted and the symbol had a message */
 };
 
+/* A message that was announced. */
+struct expected {
+	uint64_t reference;
+	uint16_t locate;
+};
+
 struct market {
 	struct market_options options;
-	struct book book;
 	struct symbol *symbols; /* MARKET_SYMBOLS */
-	uint64_t now_ns;        /* of the current message */
+	/* Written for each message, so in lines of their own: market_name reads what is above. */
+	_Alignas(64) uint64_t now_ns; /* of the current message */
+	struct book book;
 	uint64_t malformed;
 	uint64_t counters[MARKET_COUNTER_COUNT];
-	uint16_t expected[EXPECTED]; /* locates of messages that were announced */
+	struct expected expected[EXPECTED];
 	unsigned int expected_next;
 };
 
@@ -517,24 +524,26 @@ static __attribute__((noinline)) void malformed(struct market *market, int resul
 #define REFERENCE_AT  11
 #define REFERENCE_END 19
 
-/* A side's levels are behind a pointer. So the symbol is fetched first, and its best levels some
- * messages later. */
+/* An order is behind its tags, and a side's levels behind a pointer. So tags and symbol are fetched
+ * first, and the order and its best levels some messages later. */
 void market_expect(struct market *market, const uint8_t *bytes, size_t length)
 {
-	uint16_t *const place = &market->expected[market->expected_next];
-	const struct book_side *sides = market->book.symbols[*place].sides;
+	struct expected *const place = &market->expected[market->expected_next];
+	const struct book_side *sides = market->book.symbols[place->locate].sides;
 
 	market->expected_next = (market->expected_next + 1) % EXPECTED;
+	book_orders_fetch(&market->book.orders, place->reference);
 	for (unsigned int side = 0; side < 2; side++) {
 		__builtin_prefetch(sides[side].levels + sides[side].count, 1);
 		__builtin_prefetch(sides[side].levels + sides[side].count - 4, 1);
 	}
 	if (length < REFERENCE_END)
 		return;
-	*place = itch_get_uint16_t(bytes + 1);
-	book_orders_fetch(&market->book.orders, itch_get_uint64_t(bytes + REFERENCE_AT));
-	__builtin_prefetch(&market->book.symbols[*place]);
-	__builtin_prefetch(&market->symbols[*place], 1);
+	place->locate = itch_get_uint16_t(bytes + 1);
+	place->reference = itch_get_uint64_t(bytes + REFERENCE_AT);
+	book_orders_fetch_tags(&market->book.orders, place->reference);
+	__builtin_prefetch(&market->book.symbols[place->locate], 1);
+	__builtin_prefetch(&market->symbols[place->locate], 1);
 }
 
 ITCH_INLINE unsigned counter_of(char type)
@@ -595,6 +604,11 @@ int market_message(struct market *market, const struct source_message *raw)
 	return process_any(market, raw);
 }
 
+const char *market_name(const struct market *market, uint32_t symbol)
+{
+	return market->symbols[symbol].name;
+}
+
 static void symbols_clear(struct market *market)
 {
 	for (uint32_t i = 0; market->symbols && i < MARKET_SYMBOLS; i++) {
@@ -616,12 +630,13 @@ void market_clear(struct market *market)
 
 int market_open(struct market **result_market, const struct market_options *options)
 {
-	struct market *market = calloc(1, sizeof(*market));
+	struct market *market = aligned_alloc(64, sizeof(*market));
 	int result = -ENOMEM;
 
 	*result_market = NULL;
 	if (!market)
 		return error_set(ENOMEM, "market: no memory");
+	memset(market, 0, sizeof(*market));
 	market->options = *options;
 	market->symbols = calloc(MARKET_SYMBOLS, sizeof(*market->symbols));
 	result =
