@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* O-I1  Each group from the one that a reference hashes to, up to the one before its order's,
- *       counts the order in `passed`. So a search ends at a group that no order has passed.
- * O-I2  With the fast hash, at most one operation takes more than BOOK_ORDERS_STEPS steps. */
+/* O-I1  A reference hashes to a group. From there up to the group of its order, but not that group,
+ *       each group counts the order in `passed`. So a search ends at a group that no order has
+ * passed. O-I2  With the fast hash, at most one operation takes more than BOOK_ORDERS_STEPS steps.
+ */
 #include "publisher/feeds/book_orders.h"
 
 #include <assert.h>
@@ -46,7 +47,7 @@ static inline uint8_t tag_of(const struct book_orders *orders, uint64_t hash)
 	return (uint8_t)(hash >> (orders->shift - 7)) | LIVE;
 }
 
-/* The high bit of each place with this tag. Another place may be marked too, but none before the
+/* The high bit of each place with this tag. Another place may be marked too, but only behind the
  * first with this tag. */
 static inline uint64_t matches(uint64_t tags, uint8_t tag)
 {

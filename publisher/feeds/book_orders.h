@@ -39,8 +39,8 @@ struct book_order {
 	uint8_t side;
 };
 
-/* The bytes of a word: the tags of a group's places, 0: a free place; and in the last byte the
- * number of orders that passed the group, UINT8_MAX: that many or more, no longer counted. */
+/* A word about a group. Its first bytes are the tags of the places, 0: a free place. Its last byte
+ * is the number of orders that passed the group. UINT8_MAX: so many or more, no longer counted. */
 union book_orders_tags {
 	uint64_t word;
 	struct {
@@ -68,8 +68,8 @@ void book_orders_clear(struct book_orders *);
 /* The order, or NULL. Valid until the next find, add or remove. */
 struct book_order *book_orders_find(struct book_orders *, uint64_t reference);
 
-/* Fetch memory before an order is needed: the tags of its group; and, when these are in the cache,
- * the order itself or the place where it will be added. */
+/* Fetch memory before an order is needed. First the tags of its group. When these are in the cache:
+ * the order itself, or the place where it will be added. */
 void book_orders_fetch_tags(const struct book_orders *, uint64_t reference);
 void book_orders_fetch(const struct book_orders *, uint64_t reference);
 

@@ -258,7 +258,7 @@ static void on_read_idle(void *user)
 	flush(user);
 }
 
-/* Begins a reading thread, if the feed has one. */
+/* Begins a reading thread, if that is the feed's way. */
 static bool starts_apart(struct feed *feed)
 {
 	feed->apart = feed->reading != NULL;

@@ -75,4 +75,49 @@ ITCH_INLINE int itch_decode_type(char type, const uint8_t *bytes, size_t length,
 	return 0;
 }
 
+/* The symbol a message carries, or NULL. */
+ITCH_INLINE const char *itch_stock(const struct itch_message *message)
+{
+	switch (message->type) {
+#define STOCK(code, member)                                                                        \
+	case code:                                                                                 \
+		return message->member.stock;
+		STOCK('A', add)
+		STOCK('F', add_mpid)
+		STOCK('P', trade)
+		STOCK('Q', cross)
+		STOCK('I', imbalance)
+		STOCK('R', directory)
+		STOCK('H', action)
+		STOCK('h', halt)
+		STOCK('Y', reg_sho)
+		STOCK('L', participant)
+		STOCK('K', ipo)
+		STOCK('J', collar)
+		STOCK('N', retail)
+		STOCK('O', listing)
+#undef STOCK
+	}
+	return NULL;
+}
+
+/* The index in itch_types of a type that is in ITCH 5.0. */
+ITCH_INLINE unsigned int itch_number(char type)
+{
+	enum {
+#define ITCH_NUMBER(code, length, member, fields, name) ITCH_NUMBER_##member,
+		ITCH_TYPES(ITCH_NUMBER)
+#undef ITCH_NUMBER
+	};
+
+	switch (type) {
+#define ITCH_CASE(code, length, member, fields, name)                                              \
+	case code:                                                                                 \
+		return ITCH_NUMBER_##member;
+		ITCH_TYPES(ITCH_CASE)
+#undef ITCH_CASE
+	}
+	return 0;
+}
+
 #endif

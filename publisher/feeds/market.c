@@ -11,6 +11,7 @@
 
 #include "bus/error.h"
 #include "publisher/feeds/book.h"
+#include "publisher/feeds/book_ahead.h"
 #include "publisher/feeds/definitions.h"
 #include "publisher/feeds/itch_decode.h"
 #include "publisher/feeds/statuses.h"
@@ -20,8 +21,7 @@
 #include "schemas/quote.h"
 #include "tickbus/record.h"
 
-#define DEPTH    10
-#define EXPECTED 4
+#define DEPTH 10
 
 static_assert(MARKET_WIDE == BOOK_SYMBOLS, "the symbol after the last locate");
 static_assert(MARKET_COUNTER_COUNT <= 64, "as many as a publisher shows of one feed");
@@ -58,12 +58,6 @@ struct symbol {
 	struct tb_status *status; /* set if statuses are wanted and the symbol had a message */
 };
 
-/* A message that was announced. */
-struct expected {
-	uint64_t reference;
-	uint16_t locate;
-};
-
 struct market {
 	struct market_options options;
 	struct symbol *symbols; /* MARKET_SYMBOLS */
@@ -72,8 +66,7 @@ struct market {
 	struct book book;
 	uint64_t malformed;
 	uint64_t counters[MARKET_COUNTER_COUNT];
-	struct expected expected[EXPECTED];
-	unsigned int expected_next;
+	struct book_ahead ahead;
 };
 
 /* Other threads read counters: each is a word, stored whole. */
@@ -87,17 +80,12 @@ static void count(struct market *market, unsigned counter)
 	set(market, counter, market->counters[counter] + 1);
 }
 
-static uint32_t saturate_at(struct market *market, uint64_t size, uint32_t most)
+static uint32_t saturate(struct market *market, uint64_t size, uint32_t most)
 {
 	if (size <= most)
 		return (uint32_t)size;
 	count(market, MARKET_COUNTER_SATURATED);
 	return most;
-}
-
-static uint32_t saturate(struct market *market, uint64_t size)
-{
-	return saturate_at(market, size, UINT32_MAX);
 }
 
 static bool wanted(const struct market *market, enum market_select select)
@@ -149,8 +137,8 @@ static void evaluate_quote(struct market *market, uint32_t locate)
 	quote = (struct tb_quote){
 		.bid_price = best_price(&symbol->best[BOOK_BUY]),
 		.ask_price = best_price(&symbol->best[BOOK_SELL]),
-		.bid_size = saturate(market, symbol->best[BOOK_BUY].size),
-		.ask_size = saturate(market, symbol->best[BOOK_SELL].size),
+		.bid_size = saturate(market, symbol->best[BOOK_BUY].size, UINT32_MAX),
+		.ask_size = saturate(market, symbol->best[BOOK_SELL].size, UINT32_MAX),
 		.source_time = market->now_ns,
 	};
 	output_record(market, MARKET_QUOTE, locate, TB_KIND_UPDATE, &quote, sizeof(quote));
@@ -177,7 +165,7 @@ static bool depth_copy(struct shown *shown, unsigned i, const struct book_side *
 			&(shown)->levels[side][(shown)->counts[side] - 1 - i];                     \
                                                                                                    \
 		(to)[i].price = book_price(side, level);                                           \
-		(to)[i].size = saturate(market, level->size);                                      \
+		(to)[i].size = saturate(market, level->size, UINT32_MAX);                          \
 		(to)[i].orders = level->orders;                                                    \
 	}                                                                                          \
 	for (uint32_t i = (shown)->counts[side]; i < DEPTH; i++)                                   \
@@ -242,7 +230,7 @@ static int make_trade(struct market *market, uint32_t locate, struct tb_trade *t
 	if (!symbol->trades)
 		return error_set(ENOMEM, "symbol %s: no memory for its last trades", symbol->name);
 	trade->source_time = market->now_ns;
-	trade->size = saturate_at(market, size, TB_TRADE_SIZE_NULL - 1);
+	trade->size = saturate(market, size, TB_TRADE_SIZE_NULL - 1);
 	trades_add(symbol->trades, trade);
 	output_trade(market, locate, TB_KIND_UPDATE, trade);
 	return 0;
@@ -451,32 +439,6 @@ ITCH_INLINE int apply(struct market *market, const struct itch_message *message)
 	return 0;
 }
 
-/* The symbol a message carries, or NULL. */
-ITCH_INLINE const char *stock_of(const struct itch_message *message)
-{
-	switch (message->type) {
-#define STOCK(code, member)                                                                        \
-	case code:                                                                                 \
-		return message->member.stock;
-		STOCK('A', add)
-		STOCK('F', add_mpid)
-		STOCK('P', trade)
-		STOCK('Q', cross)
-		STOCK('I', imbalance)
-		STOCK('R', directory)
-		STOCK('H', action)
-		STOCK('h', halt)
-		STOCK('Y', reg_sho)
-		STOCK('L', participant)
-		STOCK('K', ipo)
-		STOCK('J', collar)
-		STOCK('N', retail)
-		STOCK('O', listing)
-#undef STOCK
-	}
-	return NULL;
-}
-
 /* Gives a locate its name, from the first message that has one for it. */
 static __attribute__((noinline)) int name_set(struct market *market, uint16_t locate,
 					      const char *stock)
@@ -520,42 +482,11 @@ static __attribute__((noinline)) void malformed(struct market *market, int resul
 		market->options.malformed(market->options.user, offset, tb_error());
 }
 
-/* Adds, executions, cancels, deletes and replaces have a reference at the same place. */
-#define REFERENCE_AT  11
-#define REFERENCE_END 19
-
-/* An order is behind its tags, and a side's levels behind a pointer. So tags and symbol are fetched
- * first, and the order and its best levels some messages later. */
 void market_expect(struct market *market, const uint8_t *bytes, size_t length)
 {
-	struct expected *const place = &market->expected[market->expected_next];
-	const struct book_side *sides = market->book.symbols[place->locate].sides;
+	const uint16_t locate = book_ahead(&market->ahead, &market->book, bytes, length);
 
-	market->expected_next = (market->expected_next + 1) % EXPECTED;
-	book_orders_fetch(&market->book.orders, place->reference);
-	for (unsigned int side = 0; side < 2; side++) {
-		__builtin_prefetch(sides[side].levels + sides[side].count, 1);
-		__builtin_prefetch(sides[side].levels + sides[side].count - 4, 1);
-	}
-	if (length < REFERENCE_END)
-		return;
-	place->locate = itch_get_uint16_t(bytes + 1);
-	place->reference = itch_get_uint64_t(bytes + REFERENCE_AT);
-	book_orders_fetch_tags(&market->book.orders, place->reference);
-	__builtin_prefetch(&market->book.symbols[place->locate], 1);
-	__builtin_prefetch(&market->symbols[place->locate], 1);
-}
-
-ITCH_INLINE unsigned counter_of(char type)
-{
-	switch (type) {
-#define COUNTER(code, length, member, fields, name)                                                \
-	case code:                                                                                 \
-		return MARKET_COUNTER_##member;
-		ITCH_TYPES(COUNTER)
-#undef COUNTER
-	}
-	return 0;
+	__builtin_prefetch(&market->symbols[locate], 1);
 }
 
 /* Processes a message of a type. Inlined for each type that is known. */
@@ -565,13 +496,13 @@ ITCH_INLINE int process(struct market *market, const struct source_message *raw,
 	const char *stock;
 	int result = itch_decode_type(type, raw->bytes, raw->length, &message);
 
-	if (!result && (stock = stock_of(&message)) && !is_named(market, message.locate, stock))
+	if (!result && (stock = itch_stock(&message)) && !is_named(market, message.locate, stock))
 		result = name_set(market, message.locate, stock);
 	if (__builtin_expect(result < 0, 0)) {
 		malformed(market, result, raw->offset);
 		return 0;
 	}
-	count(market, counter_of(type));
+	count(market, itch_number(type));
 	market->now_ns = market->options.midnight_ns + message.time_ns;
 	result = apply(market, &message);
 	return result < 0 ? result : evaluate(market);
@@ -580,11 +511,9 @@ ITCH_INLINE int process(struct market *market, const struct source_message *raw,
 static __attribute__((noinline)) int process_any(struct market *market,
 						 const struct source_message *raw)
 {
-	struct itch_message none;
-
 	if (raw->length)
 		return process(market, raw, (char)raw->bytes[0]);
-	malformed(market, itch_decode(raw->bytes, 0, &none), raw->offset);
+	malformed(market, itch_bad_frame(raw->bytes, 0), raw->offset);
 	return 0;
 }
 
@@ -631,7 +560,7 @@ void market_clear(struct market *market)
 int market_open(struct market **result_market, const struct market_options *options)
 {
 	struct market *market = aligned_alloc(64, sizeof(*market));
-	int result = -ENOMEM;
+	int result;
 
 	*result_market = NULL;
 	if (!market)

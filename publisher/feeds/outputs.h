@@ -4,7 +4,7 @@
  * A topic's last record of each message has the flag `last`. So a record of each topic is held
  * until the next record or the end of the message.
  *
- * Threads  the one that writes the group.
+ * Threads  the thread that writes the group.
  * Memory   allocated at open. */
 #ifndef TICKBUS_FEEDS_OUTPUTS_H
 #define TICKBUS_FEEDS_OUTPUTS_H

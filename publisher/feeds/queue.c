@@ -17,7 +17,7 @@
  * U6  The pair of U5.
  * U7  A side that goes to sleep stores `sleeps`, then a full fence, then loads the other's
  * position. The other side stores its position, then a full fence, then loads `sleeps`. So at least
- * one of the two sees the other's store: nobody sleeps with work to do. */
+ * one of the two sees the other's store: no side sleeps with work to do. */
 #include "publisher/feeds/queue.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
  * A side that waits looks a few microseconds long, and then sleeps until the other side wakes it.
  * So a waiting side needs no core, and a running side makes no system call.
  *
- * Threads  one giver and one taker; any thread may close. Nobody may use the queue any more when
+ * Threads  one giver and one taker; any thread may close. No thread may use the queue any more when
  *          queue_free is called.
  * Memory   all of it at queue_open. */
 #ifndef TICKBUS_FEEDS_QUEUE_H
@@ -48,14 +48,14 @@ void queue_show(struct queue *);
 /* -- the taker ----------------------------------------------------------------------------------
  */
 
-/* The first entry, or NULL: none is shown now. It stays valid until queue_drop. */
+/* The first entry, or NULL: no entry is shown now. It stays valid until queue_drop. */
 const void *queue_first(struct queue *);
 
 /* Removes the first entry. */
 void queue_drop(struct queue *);
 
 /* Waits until an entry is shown: true. False: nothing was shown for so long, the queue is closed,
- * or wake_fd can be read; -1: no such file. */
+ * or wake_fd can be read. -1: there is no file. */
 bool queue_wait(struct queue *, uint64_t wait_ns, int wake_fd);
 
 bool queue_closed(const struct queue *);

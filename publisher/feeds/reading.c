@@ -40,8 +40,7 @@ struct reading {
 	struct market *market;
 	struct source *source;
 	pthread_t thread;
-	/* Of the reading thread, while it runs; written for each message, so in lines of its own:
-	 */
+	/* The reading thread writes this for each message, so in lines apart: */
 	_Alignas(64) struct reading_place place;
 	_Alignas(64) int result;
 	char error[ERROR_BYTES];

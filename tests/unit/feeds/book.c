@@ -476,7 +476,7 @@ static size_t longest_row(const struct book_orders *orders)
 	return longest;
 }
 
-/* Each order is counted in the groups before its own, from the one that it hashes to. */
+/* Each order is counted in the groups before its own, from the group that it hashes to. */
 static void check_passed(const struct book_orders *orders)
 {
 	uint8_t *passed = calloc(orders->mask + 1, 1);
@@ -534,7 +534,7 @@ Test(book, references_that_collide_make_no_long_row)
 	book_close(&book);
 }
 
-/* A reference whose group is the given one, in a table of CROWD orders or more. */
+/* A reference that hashes to this group in a table of this size. */
 static uint64_t reference_of(const struct book_orders *orders, size_t group, uint64_t number)
 {
 	return INVERSE * ((group << orders->shift) + number);
@@ -547,8 +547,8 @@ static void add_one(struct book *book, uint64_t reference)
 	cr_assert_eq(book_add(book, &order), 0);
 }
 
-/* Each of a few orders passes as many groups as an order may pass, where the last has stopped: no
- * add is long, but a search is. */
+/* An order passes as many groups as an order may pass, and the next begins where it stopped. No add
+ * is long, but a search is. */
 Test(book, groups_in_a_row_do_not_stay_in_a_row)
 {
 	struct book book;

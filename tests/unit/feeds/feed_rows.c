@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Publishes one select of an ITCH file with a real feed, and prints what its topic's memory then
- * has: feed-rows FILE SELECT DATE ZONE THREADS. A line for each record of the ring (`record
- * SEQUENCE last HASH` or `record SEQUENCE - HASH`, with a hash of instrument, kind and payload),
- * and for each instrument with a value (`value NAME SEQUENCE KIND`). With 2 THREADS, one reads and
- * keeps the books, the other publishes. */
+ * has: feed-rows FILE SELECT DATE ZONE THREADS. A line for each record of the ring: `record
+ * SEQUENCE last HASH` or `record SEQUENCE - HASH`. The hash is of instrument, kind and payload. A
+ * line for each instrument with a value: `value NAME SEQUENCE KIND`. With 2 THREADS, a thread of
+ * its own reads and keeps the books. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>

@@ -526,7 +526,7 @@ Test(marks, error_of_a_source_comes_after_its_messages)
 				     "the last of 00:00:00.000000003");
 }
 
-/* The topic has ended before the feed, as nobody should do: its records cannot be published. */
+/* The topic has ended before the feed, against its contract: its records cannot be published. */
 Test(marks, error_of_a_topic_ends_the_feed_at_its_message)
 {
 	topic("quote", MARKET_QUOTE, 16);

@@ -65,7 +65,7 @@ Test(queue, entries_of_any_size_come_in_order)
 		}
 }
 
-Test(queue, batch_that_is_not_shown_is_not_seen)
+Test(queue, batch_is_seen_when_it_is_shown)
 {
 	put(1, 8);
 	cr_assert_null(queue_first(queue));
