@@ -28,7 +28,7 @@ struct entry {
 static struct queue *queue;
 static uint64_t entries = 1000000, seed;
 
-static void fail(const char *what, uint64_t number)
+static _Noreturn void fail(const char *what, uint64_t number)
 {
 	printf("not ok 1 - queue\n# entry %" PRIu64 ": %s\n", number, what);
 	exit(1);
