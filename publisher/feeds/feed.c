@@ -414,6 +414,7 @@ static int reading_make(struct feed *feed)
 		.output = on_read_output,
 		.ended = on_read_ended,
 		.idle = on_read_idle,
+		.batch = FEED_BATCH,
 		.user = feed,
 	};
 

@@ -30,7 +30,7 @@
 #include "publisher/feeds/source.h"
 #include "tickbus/publisher.h"
 
-#define FEED_BATCH       READING_BATCH
+#define FEED_BATCH       64
 #define FEED_FIRST_TRADE UINT64_MAX
 
 enum feed_at_end {

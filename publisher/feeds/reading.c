@@ -207,7 +207,7 @@ static int give_all(struct reading *reading, struct reading_place *place)
 				return result;
 			if (atomic_load_explicit(options->interrupted, memory_order_relaxed))
 				return -EINTR;
-			if (!entry || ++batch >= READING_BATCH) {
+			if (!entry || ++batch >= options->batch) {
 				batch = 0;
 				options->idle(options->user);
 			}

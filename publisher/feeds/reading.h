@@ -16,7 +16,7 @@
 #include "publisher/feeds/market.h"
 #include "publisher/feeds/source.h"
 
-#define READING_BYTES 262144
+#define READING_BYTES 65536
 #define READING_BATCH 256 /* messages that are shown to the feed's thread together */
 
 /* Where the reading is: after a message, or at its end. */
@@ -41,8 +41,9 @@ struct reading_options {
 	/* The message has no more outputs. 0, or the -errno of its outputs, which ends the reading.
 	 * May be called again before the next output. */
 	int (*ended)(void *user);
-	/* After `ended`: there is nothing more for now, or a batch of messages is over. */
+	/* After `ended`: there is nothing more for now, or `batch` messages had outputs since. */
 	void (*idle)(void *user);
+	unsigned int batch;
 	void *user;
 };
 

@@ -645,7 +645,8 @@ topics:
             os.sched_setaffinity(0, cores)
             pubd = self.pubd(text)
             os.sched_setaffinity(0, usable)
-            self.until(lambda: self.ticks(pubd, "feed") > 3 or "reading" in self.processors(pubd), "a running feed", pubd)
+            self.until(lambda: self.ticks(pubd, "feed") > 3 or "reading" in self.processors(pubd),
+                       "a running feed", pubd)
             self.assertEqual("reading" in self.processors(pubd), reading, text)
             if "cpu: " in text:
                 self.until(lambda: self.processors(pubd)["reading"] == str(usable[0]), "another processor", pubd)

@@ -176,7 +176,8 @@ def feed_differences(program, path, day, cases):
         yield f"{day.select}: {program}: exit status {done.returncode}: {done.stderr}"
         return
     if (apart.returncode, apart.stdout) != (0, done.stdout):
-        yield f"{day.select}: found other records by two threads than by one; exit status {apart.returncode}: {apart.stderr}"
+        yield f"{day.select}: two threads: found exit status {apart.returncode} and {len(apart.stdout)} bytes, " \
+              f"expected the records of one thread: {apart.stderr}"
     found, expected = published(done.stdout), (day.marks(), day.values)
     difference = unlike(found, expected)
     if difference:
