@@ -11,11 +11,17 @@ from session import progress
 
 BEFORE = "555e65e5"  # the commit before the work on speed
 BEFORE_BOUND = 2.5
+DAY_MESSAGES = 300_000_000
 
 
 def itch(session):
-    if not session.wanted("itch"):
-        return
+    if session.wanted("itch"):
+        rates_and_memory(session)
+    if "itch/day" in session.options.names:
+        day(session)
+
+
+def rates_and_memory(session):
     folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     path = folder / "tickbus-bench" / f"synthetic-1-{session.options.itch_messages}.itch"
     if not path.exists():
@@ -23,7 +29,7 @@ def itch(session):
         path.parent.mkdir(parents=True, exist_ok=True)
         session.command([session.build / "tools/tickbus", "synth", "--seed", 1, "--messages",
                          session.options.itch_messages, path])
-    rates = {"books": [], "publish": [], **({"theirs": []} if session.theirs else {})}
+    rates = {"books": [], "publish": [], "single": [], **({"theirs": []} if session.theirs else {})}
     session.environment["TICKBUS_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="tickbus-bench-")
     try:
         for turn in range(max(1, session.options.rounds // 2)):
@@ -35,11 +41,24 @@ def itch(session):
     finally:
         shutil.rmtree(session.environment.pop("TICKBUS_RUNTIME_DIR"))
     session.row("itch/rate", "M/s", rates["publish"], "decode and books alone", rates["books"], 0.5,
-                "messages; quotes and trades published")
+                "messages; quotes and trades published" + ("" if session.cores < 2 else " by a second thread"))
+    session.row("itch/single", "M/s", rates["single"], more="the same by one thread, on one core")
     if session.theirs:
         bound = BEFORE_BOUND if session.their_commit.startswith(BEFORE) else None
         session.row("itch/against", "M/s", rates["publish"], session.their_commit[:8], rates["theirs"], bound)
     session.row("itch/memory", "bytes", [memory], bound=200, more="for each order when most are live")
+
+
+def day(session):
+    """A whole day's count of messages: some minutes, so it needs its name."""
+    session.environment["TICKBUS_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="tickbus-bench-")
+    try:
+        progress(f"itch/day: {DAY_MESSAGES} messages")
+        made, taken = (itch_run(session, what, DAY_MESSAGES)["seconds"] for what in ("messages", "day"))
+    finally:
+        shutil.rmtree(session.environment.pop("TICKBUS_RUNTIME_DIR"))
+    session.row("itch/day", "s", [taken], more=f"for {DAY_MESSAGES // 10**6} million messages, quotes and trades "
+                                               f"published; making the messages alone takes {made:.0f} s")
 
 
 def itch_run(session, what, path):

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tickbus-bench-itch: what a day of ITCH costs. Each run is a measurement and a line of JSON.
  *
- *   tickbus-bench-itch books FILE
- *   tickbus-bench-itch publish FILE
- *   tickbus-bench-itch memory FILE
+ *   tickbus-bench-itch books|publish|single|memory FILE
+ *   tickbus-bench-itch day|messages COUNT
  *
  * - books: decodes messages and builds the order books; counts messages
- * - publish: also publishes quotes and trades as pubd does; counts records
+ * - publish: also publishes quotes and trades as pubd does, by two threads where there are two
+ * cores; counts records
+ * - single: the same by one thread, on one core
  * - memory: books, and bytes of memory per order at the most live orders
+ * - day: publish, for so many messages of the synthetic exchange, made meanwhile by the thread that
+ *   reads
+ * - messages: only makes those messages
  *
  * Topics have pubd's defaults: checked, with a last-value cache, 65,536 slots. They are flushed
  * every FEED_BATCH messages. */
@@ -19,7 +23,9 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
+#include "publisher/feeds/cores.h"
 #include "publisher/feeds/feed.h"
+#include "publisher/feeds/synthetic_source.h"
 #include "tickbus/publisher.h"
 
 #define SAMPLE_MESSAGES 65536
@@ -111,7 +117,7 @@ static struct tb_topic *topic_make(struct feed_options *feed_options, struct fee
 	return feed->topic;
 }
 
-static uint64_t publish(char *path)
+static uint64_t publish(int (*open)(void *, struct source **), void *user, bool apart)
 {
 	struct tb_publisher_options bus = { .size = sizeof(bus),
 					    .name = "bench-itch",
@@ -119,11 +125,12 @@ static uint64_t publish(char *path)
 	const struct tb_group_options group = { .size = sizeof(group), .name = "itch" };
 	struct feed_topic topics[2];
 	struct feed_options options = { .name = "itch",
-					.open = file_open,
-					.open_user = path,
+					.open = open,
+					.open_user = user,
 					.wait = PACE_SPIN,
 					.at_end = FEED_LINGER,
 					.cpu = -1,
+					.reading_thread = apart,
 					.topics = topics,
 					.topic_count = 2,
 					.touch_ms = 100,
@@ -152,25 +159,63 @@ static uint64_t publish(char *path)
 	return count;
 }
 
+static int exchange_open(void *count, struct source **source)
+{
+	const struct synthetic_settings settings = { .seed = 1,
+						     .messages = *(const uint64_t *)count };
+
+	return synthetic_source_open(source, &settings);
+}
+
+static uint64_t messages(uint64_t wanted)
+{
+	struct source_message message;
+	struct source *source;
+	uint64_t count = 0;
+	int result;
+
+	expect(exchange_open(&wanted, &source), "exchange");
+	while ((result = source_next(source, &message)) > 0)
+		count++;
+	expect(result, "exchange");
+	source_close(source);
+	return count;
+}
+
+static uint64_t run(const char *what, char *of, double *memory)
+{
+	uint64_t wanted = strtoull(of, NULL, 10);
+
+	if (strcmp(what, "books") == 0)
+		return books(of, NULL);
+	if (strcmp(what, "publish") == 0)
+		return publish(file_open, of, cores_usable() > 1);
+	if (strcmp(what, "single") == 0)
+		return publish(file_open, of, false);
+	if (strcmp(what, "memory") == 0)
+		return books(of, memory);
+	if (strcmp(what, "day") == 0)
+		return publish(exchange_open, &wanted, cores_usable() > 1);
+	if (strcmp(what, "messages") == 0)
+		return messages(wanted);
+	machine_fail("found %s, expected books, publish, single, memory, day or messages", what);
+}
+
 int main(int argc, char **argv)
 {
 	const double from_s = now_s();
-	uint64_t count = 0;
 	double memory = 0;
+	uint64_t count;
 
 	if (argc != 3) {
-		fputs("usage: tickbus-bench-itch books|publish|memory FILE\n", stderr);
+		fputs("usage: tickbus-bench-itch books|publish|single|memory FILE\n"
+		      "       tickbus-bench-itch day|messages COUNT\n",
+		      stderr);
 		return 2;
 	}
-	machine_pin(0); /* the feed's thread inherits it */
-	if (strcmp(argv[1], "books") == 0)
-		count = books(argv[2], NULL);
-	else if (strcmp(argv[1], "publish") == 0)
-		count = publish(argv[2]);
-	else if (strcmp(argv[1], "memory") == 0)
-		count = books(argv[2], &memory);
-	else
-		machine_fail("found %s, expected books, publish or memory", argv[1]);
+	if (strcmp(argv[1], "publish") != 0 && strcmp(argv[1], "day") != 0)
+		machine_pin(0); /* the feed's thread inherits it */
+	count = run(argv[1], argv[2], &memory);
 	printf("{\"count\": %llu, \"seconds\": %.6f, \"memory\": %.1f}\n",
 	       (unsigned long long)count, now_s() - from_s, memory);
 	return 0;

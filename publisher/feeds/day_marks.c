@@ -32,6 +32,12 @@ bool day_marks_note(struct day_marks *marks, const struct source_message *messag
 	return first;
 }
 
+void day_marks_at(struct day_marks *marks, uint64_t time_ns)
+{
+	for (size_t i = sizeof(marks->time); i--; time_ns >>= 8)
+		marks->time[i] = (uint8_t)time_ns;
+}
+
 void day_marks_time(const struct day_marks *marks, char text[DAY_MARKS_TIME_BYTES])
 {
 	uint64_t time_ns = 0;

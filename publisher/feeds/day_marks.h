@@ -22,6 +22,9 @@ struct day_marks {
 /* Notes the next message of the source. True for the first message. */
 bool day_marks_note(struct day_marks *, const struct source_message *);
 
+/* Sets the time of the last message, in nanoseconds since midnight. */
+void day_marks_at(struct day_marks *, uint64_t time_ns);
+
 #define DAY_MARKS_TEXT_BYTES 192
 
 /* The message about a source without its mark: where it begins or ends, and what was expected. */

@@ -2,18 +2,11 @@
 /* F-I1  Between two batches every record made so far is flushed.
  * F-I2  The feed's group is flushed after each batch, and every touch_ms while the feed waits for
  *       any reason. For a topic without a new record, this flush is the sign of life that keeps it
- *       from being stale.
- * F-I3  Between messages no record is held: each topic has all records of each message, and the
- *       last of them is marked. So a flush never shows a part of a message. Within a message
- *       a full step or a new instrument may show a part. `whole` of the progress line then says
- *       where the last message ended.
- * F-I4  The records of an input message are a message of the group, which begins with the first of
- *       them. An input message without records begins none. */
+ *       from being stale. */
 #include "publisher/feeds/feed.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,138 +15,49 @@
 
 #include "bus/error.h"
 #include "bus/clock.h"
+#include "publisher/feeds/cores.h"
 #include "publisher/feeds/day_marks.h"
-#include "publisher/feeds/projection.h"
+#include "publisher/feeds/outputs.h"
+#include "publisher/feeds/feed_say.h"
 
-#define NS_PER_MS       1000000u
-#define START_LOOK_MS   10
-#define INSTRUMENT_NEW  (-1)
-#define INSTRUMENT_NONE (-2) /* the topic has no room for it */
-
-struct output {
-	struct feed_topic to;
-	struct projection projection;
-	int32_t *instruments; /* by symbol of the market */
-	bool full_told;
-	/* The topic's latest record of the current message, until the next record or the message's
-	 * end says whether it is the last. */
-	struct tb_update held;
-	void *payload; /* of the held record */
-	bool holds;
-};
+#define NS_PER_MS     1000000u
+#define START_LOOK_MS 10
 
 struct feed {
 	struct feed_options options;
 	char *name;
-	struct output *outputs;
-	struct tb_topic **joined; /* the outputs' topics, as tb_publisher_joins takes them */
-	struct output **holders;  /* the outputs that hold a record */
-	size_t holder_count;
+	struct feed_say say;
+	struct outputs *outputs;
+	struct tb_topic **joined; /* the topics, as tb_publisher_joins takes them */
 	struct market *market;
 	struct source *source;
+	struct reading *reading; /* NULL: this thread reads */
+	bool apart;              /* a reading thread reads now, and uses what is above */
 	struct pace pace;
-	uint64_t message; /* number of the current message, from 1 */
+	/* Written for each message, so in lines of their own: */
+	_Alignas(64) uint64_t message; /* number of the current message, from 1 */
 	struct day_marks marks;
-	bool incomplete;   /* a day lacked its beginning or its end */
-	int publish_error; /* of the current message */
-	bool paced;        /* the pace has begun */
+	bool incomplete; /* a day lacked its beginning or its end */
+	bool paced;      /* the pace has begun */
 	pthread_t thread;
 	bool started;
 	int result;
 	_Atomic bool over;
 };
 
-static void feed_log(const struct feed *feed, enum tb_log_level level, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void feed_log(const struct feed *feed, enum tb_log_level level, const char *format, ...)
-{
-	char line[1024];
-	va_list args;
-	int used = snprintf(line, sizeof(line), "feed %s: ", feed->name);
-
-	va_start(args, format);
-	vsnprintf(line + used, sizeof(line) - (size_t)used, format, args);
-	va_end(args);
-	if (feed->options.log)
-		feed->options.log(feed->options.user, level, line);
-}
+#define feed_log(feed, level, ...) feed_say(&(feed)->say, level, __VA_ARGS__)
 
 /* -- publishing ---------------------------------------------------------------------------------
  */
-
-/* The instrument of a symbol, or INSTRUMENT_NONE when the topic has no room for it. */
-static int32_t instrument_of(struct feed *feed, struct output *output,
-			     const struct market_output *made)
-{
-	int32_t *instrument = &output->instruments[made->symbol];
-	int index;
-
-	if (*instrument >= 0)
-		return *instrument;
-	if (*instrument == INSTRUMENT_NEW) {
-		index = tb_instrument(output->to.topic, made->name);
-		*instrument = index >= 0 ? index : INSTRUMENT_NONE;
-		if (index < 0 && !output->full_told) {
-			output->full_told = true;
-			feed_log(feed, TB_LOG_WARNING,
-				 "%s; `tickbus stat` counts the skipped messages", tb_error());
-		}
-	}
-	if (*instrument == INSTRUMENT_NONE)
-		tb_topic_unpublished(output->to.topic, made->name);
-	return *instrument;
-}
-
-static void publish(struct feed *feed, struct output *output, uint8_t flags)
-{
-	int result;
-
-	output->held.flags = flags;
-	result = tb_publish(output->to.topic, &output->held);
-	output->holds = false;
-	if (result < 0)
-		feed->publish_error = result;
-}
-
-/* A record that follows another of its message in its topic shows that the other was not the last.
- */
-static void hold(struct feed *feed, struct output *output, const struct market_output *made)
-{
-	const int32_t instrument = instrument_of(feed, output, made);
-	const void *data;
-
-	if (instrument < 0)
-		return;
-	if (feed->holder_count == 0)
-		tb_group_message(feed->options.group); /* F-I4 */
-	if (output->holds)
-		publish(feed, output, 0);
-	else
-		feed->holders[feed->holder_count++] = output;
-	data = projection_apply(&output->projection, made->data, feed->message, output->payload);
-	if (data != output->payload)
-		memcpy(output->payload, data, output->projection.bytes);
-	output->held.instrument = (uint32_t)instrument;
-	output->held.kind = made->kind;
-	output->holds = true;
-}
 
 static void on_output(void *user, const struct market_output *made)
 {
 	struct feed *feed = user;
 
-	for (size_t i = 0; i < feed->options.topic_count; i++)
-		if (feed->outputs[i].to.select == made->select)
-			hold(feed, &feed->outputs[i], made);
-}
-
-/* Publishes the last record of the message in each topic. */
-static void end_message(struct feed *feed)
-{
-	for (size_t i = 0; i < feed->holder_count; i++)
-		publish(feed, feed->holders[i], TB_FLAG_LAST);
-	feed->holder_count = 0;
+	if (feed->apart)
+		reading_output(feed->reading, made);
+	else
+		outputs_take(feed->outputs, feed->message, made);
 }
 
 static void on_malformed(void *user, uint64_t offset, const char *message)
@@ -177,7 +81,7 @@ static void make_suspect(struct feed *feed, enum tb_quality_cause cause)
 {
 	tb_group_message(feed->options.group);
 	for (size_t i = 0; i < feed->options.topic_count; i++)
-		tb_topic_quality(feed->outputs[i].to.topic, TB_QUALITY_SUSPECT, cause);
+		tb_topic_quality(feed->options.topics[i].topic, TB_QUALITY_SUSPECT, cause);
 	flush(feed);
 }
 
@@ -295,16 +199,12 @@ static bool await_message(struct feed *feed, const struct source_message *raw)
 	return wait_until(feed, feed->options.wait, due_ns);
 }
 
-/* Reads the source to its end: 0; -EINTR if the feed must end; or the error that stopped it. */
-static int read_source(struct feed *feed)
+static int read_here(struct feed *feed)
 {
 	struct source_message message;
 	unsigned int batch = 0;
-	int result;
+	int result, ended;
 
-	feed->message = 0;
-	feed->marks = (struct day_marks){ 0 };
-	feed->pace.begun = feed->paced = false;
 	while ((result = source_next(feed->source, &message)) > 0) {
 		if (feed->pace.speed_milli && !await_message(feed, &message))
 			return -EINTR;
@@ -313,9 +213,9 @@ static int read_source(struct feed *feed)
 			market_expect(feed->market, message.ahead, message.ahead_length);
 		note_message(feed, &message);
 		result = market_message(feed->market, &message);
-		end_message(feed);
+		ended = outputs_end_message(feed->outputs);
 		if (result == 0)
-			result = feed->publish_error;
+			result = ended;
 		if (result < 0)
 			break;
 		if (++batch >= FEED_BATCH) {
@@ -329,6 +229,65 @@ static int read_source(struct feed *feed)
 	}
 	flush(feed);
 	return result;
+}
+
+static void on_no_start(void *user, const struct reading_place *place)
+{
+	struct feed *feed = user;
+
+	feed->marks = place->marks;
+	report_incomplete(feed, TB_QUALITY_NO_START);
+}
+
+static void on_read_output(void *user, uint64_t message, const struct market_output *made)
+{
+	struct feed *feed = user;
+
+	outputs_take(feed->outputs, message, made);
+}
+
+static int on_read_ended(void *user)
+{
+	struct feed *feed = user;
+
+	return outputs_end_message(feed->outputs);
+}
+
+static void on_read_idle(void *user)
+{
+	flush(user);
+}
+
+/* Begins a reading thread, if that is the feed's way. */
+static bool starts_apart(struct feed *feed)
+{
+	feed->apart = feed->reading != NULL;
+	if (feed->apart && reading_start(feed->reading, feed->market, feed->source) < 0) {
+		feed->apart = false;
+		feed_log(feed, TB_LOG_WARNING, "%s; a single thread reads and publishes",
+			 tb_error());
+	}
+	return feed->apart;
+}
+
+static int read_apart(struct feed *feed)
+{
+	struct reading_place place;
+	const int result = reading_take(feed->reading, &place);
+
+	feed->message = place.message;
+	feed->marks = place.marks;
+	flush(feed);
+	return result;
+}
+
+/* Reads the source to its end: 0; -EINTR if the feed must end; or the error that stopped it. */
+static int read_source(struct feed *feed)
+{
+	feed->message = 0;
+	feed->marks = (struct day_marks){ 0 };
+	feed->pace.begun = feed->paced = false;
+	return starts_apart(feed) ? read_apart(feed) : read_here(feed);
 }
 
 /* The topics hold what the file was. A reader of the log learns that its name now stands for
@@ -360,29 +319,11 @@ static int restart(struct feed *feed)
 	source_close(feed->source);
 	feed->source = NULL;
 	result = open_source(feed);
-	for (size_t i = 0; i < feed->options.topic_count && result == 0; i++) {
-		struct output *output = &feed->outputs[i];
-
-		result = tb_topic_restart(output->to.topic);
-		for (uint32_t symbol = 0; symbol < MARKET_SYMBOLS; symbol++)
-			output->instruments[symbol] = INSTRUMENT_NEW;
-	}
+	if (result == 0)
+		result = outputs_restart(feed->outputs);
 	if (result == 0)
 		market_clear(feed->market);
 	return result;
-}
-
-static void set_cpu(const struct feed *feed)
-{
-	cpu_set_t set;
-
-	if (feed->options.cpu < 0)
-		return;
-	CPU_ZERO(&set);
-	CPU_SET((unsigned int)feed->options.cpu, &set);
-	if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set) != 0)
-		feed_log(feed, TB_LOG_WARNING, "cannot run on cpu %d; runs on any",
-			 feed->options.cpu);
 }
 
 static int run(struct feed *feed)
@@ -429,14 +370,16 @@ static void *thread_run(void *user)
 	struct feed *feed = user;
 
 	pthread_setname_np(pthread_self(), "feed");
-	set_cpu(feed);
+	if (feed->options.cpu >= 0 && !cores_pin(feed->options.cpu))
+		feed_log(feed, TB_LOG_WARNING, "cannot run on cpu %d; runs on any",
+			 feed->options.cpu);
 	feed->result = run(feed);
 	if (feed->result < 0 && feed->result != -EINTR)
 		report_stop(feed);
 	if (feed->result == -EINTR)
 		feed->result = feed_fails(feed) ? FEED_INCOMPLETE : 0;
 	for (size_t i = 0; i < feed->options.topic_count; i++)
-		tb_topic_end(feed->outputs[i].to.topic);
+		tb_topic_end(feed->options.topics[i].topic);
 	atomic_store_explicit(&feed->over, true, memory_order_release);
 	eventfd_write(feed->options.done_fd, 1);
 	return NULL;
@@ -445,48 +388,39 @@ static void *thread_run(void *user)
 /* -- opening ------------------------------------------------------------------------------------
  */
 
-static int output_open(struct output *output, const struct feed_topic *to)
+/* The topics as tb_publisher_joins takes them. */
+static int joined_make(struct feed *feed)
 {
-	struct tb_schema *made = NULL;
-	int result;
+	const size_t count = feed->options.topic_count;
 
-	output->to = *to;
-	output->instruments = malloc(MARKET_SYMBOLS * sizeof(*output->instruments));
-	if (!output->instruments)
+	feed->joined = calloc(count + 1, sizeof(struct tb_topic *));
+	if (!feed->joined)
 		return error_set(ENOMEM, "no memory");
-	for (uint32_t symbol = 0; symbol < MARKET_SYMBOLS; symbol++)
-		output->instruments[symbol] = INSTRUMENT_NEW;
-	result = tb_schema_load(&made, market_selects[to->select]);
-	if (result == 0)
-		result = projection_open(&output->projection, made, to->schema);
-	tb_schema_free(made);
-	if (result < 0)
-		return result;
-	output->payload = malloc(output->projection.bytes);
-	if (!output->payload)
-		return error_set(ENOMEM, "no memory");
-	output->held = (struct tb_update){ .size = sizeof(output->held),
-					   .length = (uint16_t)output->projection.bytes,
-					   .data = output->payload };
+	for (size_t i = 0; i < count; i++)
+		feed->joined[i] = feed->options.topics[i].topic;
 	return 0;
 }
 
-static int outputs_open(struct feed *feed, uint32_t *wanted)
+/* A pace makes this thread wait, so a second thread would gain nothing. */
+static int reading_make(struct feed *feed)
 {
-	const size_t count = feed->options.topic_count;
-	int result = 0;
+	const struct reading_options options = {
+		.cpu = feed->options.cpu,
+		.interrupted = &feed->pace.interrupted,
+		.wake_fd = feed->pace.event_fd,
+		.midnight_ns = feed->options.midnight_ns,
+		.touch_ns = (uint64_t)feed->options.touch_ms * NS_PER_MS,
+		.no_start = on_no_start,
+		.output = on_read_output,
+		.ended = on_read_ended,
+		.idle = on_read_idle,
+		.batch = FEED_BATCH,
+		.user = feed,
+	};
 
-	feed->outputs = calloc(count ? count : 1, sizeof(*feed->outputs));
-	feed->joined = calloc(count ? count : 1, sizeof(struct tb_topic *));
-	feed->holders = calloc(count ? count : 1, sizeof(struct output *));
-	if (!feed->outputs || !feed->joined || !feed->holders)
-		return error_set(ENOMEM, "no memory");
-	for (size_t i = 0; i < count && result == 0; i++) {
-		feed->joined[i] = feed->options.topics[i].topic;
-		*wanted |= 1u << feed->options.topics[i].select;
-		result = output_open(&feed->outputs[i], &feed->options.topics[i]);
-	}
-	return result;
+	if (!feed->options.reading_thread || feed->options.speed_milli)
+		return 0;
+	return reading_open(&feed->reading, &options);
 }
 
 static int counters_show(const struct feed *feed)
@@ -500,7 +434,7 @@ static int counters_show(const struct feed *feed)
 
 int feed_open(struct feed **out, const struct feed_options *options)
 {
-	struct feed *feed = calloc(1, sizeof(*feed));
+	struct feed *feed = aligned_alloc(64, sizeof(*feed));
 	struct market_options market = { .midnight_ns = options->midnight_ns,
 					 .output = on_output,
 					 .malformed = on_malformed,
@@ -510,13 +444,22 @@ int feed_open(struct feed **out, const struct feed_options *options)
 	*out = NULL;
 	if (!feed)
 		return error_set(ENOMEM, "feed %s: no memory", options->name);
+	memset(feed, 0, sizeof(*feed));
 	feed->options = *options;
 	feed->pace.event_fd = -1;
 	feed->name = strdup(options->name);
+	feed->say = (struct feed_say){ feed->name, options->log, options->user };
 	result = feed->name ? pace_open(&feed->pace, options->speed_milli)
 			    : error_set(ENOMEM, "no memory");
 	if (result == 0)
-		result = outputs_open(feed, &market.wanted);
+		result = reading_make(feed);
+	if (result == 0)
+		result = joined_make(feed);
+	if (result == 0)
+		result = outputs_open(&feed->outputs, options->group, options->topics,
+				      options->topic_count, &feed->say);
+	if (result == 0)
+		market.wanted = outputs_wanted(feed->outputs);
 	if (result == 0)
 		result = market_open(&feed->market, &market);
 	if (result == 0)
@@ -569,17 +512,12 @@ void feed_close(struct feed *feed)
 	if (!feed)
 		return;
 	feed_stop(feed);
-	for (size_t i = 0; feed->outputs && i < feed->options.topic_count; i++) {
-		projection_close(&feed->outputs[i].projection);
-		free(feed->outputs[i].instruments);
-		free(feed->outputs[i].payload);
-	}
+	outputs_close(feed->outputs);
 	source_close(feed->source);
 	market_close(feed->market);
+	reading_close(feed->reading);
 	pace_close(&feed->pace);
-	free(feed->outputs);
 	free(feed->joined);
-	free(feed->holders);
 	free(feed->name);
 	free(feed);
 }

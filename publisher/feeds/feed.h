@@ -4,6 +4,9 @@
  *
  *   source_next -> market_message -> feed's output -> projection -> tb_publish ... tb_group_flush
  *
+ * With a reading thread, the steps up to market_message run there (reading.h). Topics get the same
+ * records either way.
+ *
  * A topic's last record of each message has the flag `last`. So the feed holds one record of each
  * topic until the next record or the end of the message.
  *
@@ -21,8 +24,9 @@
 
 #include <stdarg.h>
 
-#include "publisher/feeds/market.h"
+#include "publisher/feeds/outputs.h"
 #include "publisher/feeds/pace.h"
+#include "publisher/feeds/reading.h"
 #include "publisher/feeds/source.h"
 #include "tickbus/publisher.h"
 
@@ -43,13 +47,6 @@ enum feed_incomplete {
 
 #define FEED_INCOMPLETE 1 /* the result of a feed that failed only for that */
 
-struct feed_topic {
-	enum market_select select;
-	struct tb_topic *topic;         /* of the feed's group, created with
-					   TB_TOPIC_MARKS_MESSAGES */
-	const struct tb_schema *schema; /* of the topic; lives as long as the feed */
-};
-
 struct feed_options {
 	const char *name;
 	int (*open)(void *user, struct source **); /* opens the source, each time it is read */
@@ -61,7 +58,8 @@ struct feed_options {
 	uint32_t start_subscribers;
 	enum feed_at_end at_end;
 	enum feed_incomplete incomplete;
-	int cpu; /* -1: any */
+	int cpu;             /* of the publishing thread; -1: any */
+	bool reading_thread; /* source and books have a thread of their own; only with speed 0 */
 	struct tb_group *group;
 	const struct feed_topic *topics;
 	size_t topic_count;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bus/error.h"
+#include "publisher/feeds/itch_decode.h"
 
 #define NAME(code, length, member, fields, name) { code, length, name },
 const struct itch_type itch_types[ITCH_TYPE_COUNT] = { ITCH_TYPES(NAME) };
@@ -29,33 +30,12 @@ enum {
 #define NUMBER_OF(code, length, member, fields, name) [(uint8_t) code] = NUMBER_##member + 1,
 static const uint8_t numbers[256] = { ITCH_TYPES(NUMBER_OF) };
 
+#define LENGTH_OF(code, length, member, fields, name) [(uint8_t) code] = length,
+const uint8_t itch_lengths[256] = { ITCH_TYPES(LENGTH_OF) };
+
 int itch_index(char type)
 {
 	return numbers[(uint8_t)type] - 1;
-}
-
-static uint16_t get_uint16_t(const uint8_t *bytes)
-{
-	uint16_t value;
-
-	memcpy(&value, bytes, sizeof(value));
-	return be16toh(value);
-}
-
-static uint32_t get_uint32_t(const uint8_t *bytes)
-{
-	uint32_t value;
-
-	memcpy(&value, bytes, sizeof(value));
-	return be32toh(value);
-}
-
-static uint64_t get_uint64_t(const uint8_t *bytes)
-{
-	uint64_t value;
-
-	memcpy(&value, bytes, sizeof(value));
-	return be64toh(value);
 }
 
 static void put_uint16_t(uint8_t *bytes, uint16_t value)
@@ -76,25 +56,18 @@ static void put_uint64_t(uint8_t *bytes, uint64_t value)
 	memcpy(bytes, &value, sizeof(value));
 }
 
-#define GET_INT(kind, name, offset)    to->name = get_##kind(bytes + (offset));
-#define GET_CODE(name, offset)         to->name = (char)bytes[offset];
-#define GET_TEXT(name, offset, length) memcpy(to->name, bytes + (offset), length);
 #define PUT_INT(kind, name, offset)    put_##kind(bytes + (offset), from->name);
 #define PUT_CODE(name, offset)         bytes[offset] = (uint8_t)from->name;
 #define PUT_TEXT(name, offset, length) memcpy(bytes + (offset), from->name, length);
 
-#define BOTH_WAYS(code, length, member, fields, name)                                              \
-	static void get_##member(const uint8_t *bytes, struct itch_##member *to)                   \
-	{                                                                                          \
-		fields(GET_INT, GET_CODE, GET_TEXT)                                                \
-	}                                                                                          \
+#define PUT_FIELDS(code, length, member, fields, name)                                             \
 	static void put_##member(uint8_t *bytes, const struct itch_##member *from)                 \
 	{                                                                                          \
 		fields(PUT_INT, PUT_CODE, PUT_TEXT)                                                \
 	}
-ITCH_TYPES(BOTH_WAYS)
+ITCH_TYPES(PUT_FIELDS)
 
-static int bad_frame(const uint8_t *bytes, size_t length)
+int itch_bad_frame(const uint8_t *bytes, size_t length)
 {
 	const struct itch_type *type;
 
@@ -109,7 +82,7 @@ static int bad_frame(const uint8_t *bytes, size_t length)
 			 type->name, length, type->length);
 }
 
-static int bad_value(const struct itch_message *message)
+int itch_bad_value(const struct itch_message *message)
 {
 	if (message->time_ns >= ITCH_DAY_NS)
 		return error_set(EBADMSG,
@@ -121,27 +94,8 @@ static int bad_value(const struct itch_message *message)
 
 int itch_decode(const uint8_t *bytes, size_t length, struct itch_message *message)
 {
-	unsigned number = length ? numbers[bytes[0]] : 0;
-
-	if (!number || itch_types[number - 1].length != length)
-		return bad_frame(bytes, length);
-	message->type = (char)bytes[0];
-	message->locate = get_uint16_t(bytes + 1);
-	message->tracking = get_uint16_t(bytes + 3);
-	message->time_ns = (uint64_t)get_uint16_t(bytes + 5) << 32 | get_uint32_t(bytes + 7);
-	if (message->time_ns >= ITCH_DAY_NS)
-		return bad_value(message);
-	switch (message->type) {
-#define GET(code, size, member, fields, name)                                                      \
-	case code:                                                                                 \
-		get_##member(bytes, &message->member);                                             \
-		break;
-		ITCH_TYPES(GET)
-	}
-	if ((message->type == 'A' || message->type == 'F') && message->add.side != 'B' &&
-	    message->add.side != 'S')
-		return bad_value(message);
-	return 0;
+	return length ? itch_decode_type((char)bytes[0], bytes, length, message)
+		      : itch_bad_frame(bytes, length);
 }
 
 int itch_encode(const struct itch_message *message, uint8_t *bytes)

@@ -201,6 +201,9 @@ struct itch_type {
 /* In the order of ITCH_TYPES. */
 extern const struct itch_type itch_types[ITCH_TYPE_COUNT];
 
+/* The length of a whole message, by type; 0: an unknown type. */
+extern const uint8_t itch_lengths[256];
+
 /* A type's index in itch_types, or -1 for an unknown type. */
 int itch_index(char type);
 

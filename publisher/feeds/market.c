@@ -11,7 +11,9 @@
 
 #include "bus/error.h"
 #include "publisher/feeds/book.h"
+#include "publisher/feeds/book_ahead.h"
 #include "publisher/feeds/definitions.h"
+#include "publisher/feeds/itch_decode.h"
 #include "publisher/feeds/statuses.h"
 #include "publisher/feeds/trades.h"
 #include "schemas/depth10.h"
@@ -19,8 +21,7 @@
 #include "schemas/quote.h"
 #include "tickbus/record.h"
 
-#define DEPTH    10
-#define EXPECTED 8
+#define DEPTH 10
 
 static_assert(MARKET_WIDE == BOOK_SYMBOLS, "the symbol after the last locate");
 static_assert(MARKET_COUNTER_COUNT <= 64, "as many as a publisher shows of one feed");
@@ -59,13 +60,13 @@ struct symbol {
 
 struct market {
 	struct market_options options;
-	struct book book;
 	struct symbol *symbols; /* MARKET_SYMBOLS */
-	uint64_t now_ns;        /* of the current message */
+	/* Written for each message, so in lines of their own: market_name reads what is above. */
+	_Alignas(64) uint64_t now_ns; /* of the current message */
+	struct book book;
 	uint64_t malformed;
 	uint64_t counters[MARKET_COUNTER_COUNT];
-	uint16_t expected[EXPECTED]; /* locates of messages that were announced */
-	unsigned int expected_next;
+	struct book_ahead ahead;
 };
 
 /* Other threads read counters: each is a word, stored whole. */
@@ -79,17 +80,12 @@ static void count(struct market *market, unsigned counter)
 	set(market, counter, market->counters[counter] + 1);
 }
 
-static uint32_t saturate_at(struct market *market, uint64_t size, uint32_t most)
+static uint32_t saturate(struct market *market, uint64_t size, uint32_t most)
 {
 	if (size <= most)
 		return (uint32_t)size;
 	count(market, MARKET_COUNTER_SATURATED);
 	return most;
-}
-
-static uint32_t saturate(struct market *market, uint64_t size)
-{
-	return saturate_at(market, size, UINT32_MAX);
 }
 
 static bool wanted(const struct market *market, enum market_select select)
@@ -141,8 +137,8 @@ static void evaluate_quote(struct market *market, uint32_t locate)
 	quote = (struct tb_quote){
 		.bid_price = best_price(&symbol->best[BOOK_BUY]),
 		.ask_price = best_price(&symbol->best[BOOK_SELL]),
-		.bid_size = saturate(market, symbol->best[BOOK_BUY].size),
-		.ask_size = saturate(market, symbol->best[BOOK_SELL].size),
+		.bid_size = saturate(market, symbol->best[BOOK_BUY].size, UINT32_MAX),
+		.ask_size = saturate(market, symbol->best[BOOK_SELL].size, UINT32_MAX),
 		.source_time = market->now_ns,
 	};
 	output_record(market, MARKET_QUOTE, locate, TB_KIND_UPDATE, &quote, sizeof(quote));
@@ -169,7 +165,7 @@ static bool depth_copy(struct shown *shown, unsigned i, const struct book_side *
 			&(shown)->levels[side][(shown)->counts[side] - 1 - i];                     \
                                                                                                    \
 		(to)[i].price = book_price(side, level);                                           \
-		(to)[i].size = saturate(market, level->size);                                      \
+		(to)[i].size = saturate(market, level->size, UINT32_MAX);                          \
 		(to)[i].orders = level->orders;                                                    \
 	}                                                                                          \
 	for (uint32_t i = (shown)->counts[side]; i < DEPTH; i++)                                   \
@@ -234,7 +230,7 @@ static int make_trade(struct market *market, uint32_t locate, struct tb_trade *t
 	if (!symbol->trades)
 		return error_set(ENOMEM, "symbol %s: no memory for its last trades", symbol->name);
 	trade->source_time = market->now_ns;
-	trade->size = saturate_at(market, size, TB_TRADE_SIZE_NULL - 1);
+	trade->size = saturate(market, size, TB_TRADE_SIZE_NULL - 1);
 	trades_add(symbol->trades, trade);
 	output_trade(market, locate, TB_KIND_UPDATE, trade);
 	return 0;
@@ -392,7 +388,7 @@ static void on_imbalance(struct market *market, uint16_t locate,
 			      sizeof(imbalance));
 }
 
-static int apply(struct market *market, const struct itch_message *message)
+ITCH_INLINE int apply(struct market *market, const struct itch_message *message)
 {
 	struct book *book = &market->book;
 	struct book_order taken;
@@ -443,40 +439,13 @@ static int apply(struct market *market, const struct itch_message *message)
 	return 0;
 }
 
-/* The symbol a message carries, or NULL. */
-static const char *stock_of(const struct itch_message *message)
-{
-	switch (message->type) {
-#define STOCK(code, member)                                                                        \
-	case code:                                                                                 \
-		return message->member.stock;
-		STOCK('A', add)
-		STOCK('F', add_mpid)
-		STOCK('P', trade)
-		STOCK('Q', cross)
-		STOCK('I', imbalance)
-		STOCK('R', directory)
-		STOCK('H', action)
-		STOCK('h', halt)
-		STOCK('Y', reg_sho)
-		STOCK('L', participant)
-		STOCK('K', ipo)
-		STOCK('J', collar)
-		STOCK('N', retail)
-		STOCK('O', listing)
-#undef STOCK
-	}
-	return NULL;
-}
-
 /* Gives a locate its name, from the first message that has one for it. */
-static int name_set(struct market *market, uint16_t locate, const char *stock)
+static __attribute__((noinline)) int name_set(struct market *market, uint16_t locate,
+					      const char *stock)
 {
 	struct symbol *symbol = &market->symbols[locate];
 	size_t length = ITCH_STOCK_BYTES;
 
-	if (symbol->name[0] && !memcmp(symbol->stock, stock, ITCH_STOCK_BYTES))
-		return 0;
 	if (symbol->name[0]) {
 		count(market, MARKET_COUNTER_NAME_CONFLICT);
 		return 0;
@@ -497,7 +466,14 @@ static int name_set(struct market *market, uint16_t locate, const char *stock)
 	return 0;
 }
 
-static void malformed(struct market *market, int result, uint64_t offset)
+static inline bool is_named(const struct market *market, uint16_t locate, const char *stock)
+{
+	const struct symbol *symbol = &market->symbols[locate];
+
+	return symbol->name[0] && memcmp(symbol->stock, stock, ITCH_STOCK_BYTES) == 0;
+}
+
+static __attribute__((noinline)) void malformed(struct market *market, int result, uint64_t offset)
 {
 	count(market, result == -ENOMSG     ? MARKET_COUNTER_UNKNOWN_TYPE
 		      : result == -EMSGSIZE ? MARKET_COUNTER_WRONG_LENGTH
@@ -506,57 +482,60 @@ static void malformed(struct market *market, int result, uint64_t offset)
 		market->options.malformed(market->options.user, offset, tb_error());
 }
 
-/* Adds, executions, cancels, deletes and replaces have a reference at the same place. */
-#define REFERENCE_AT  11
-#define REFERENCE_END 19
-
-static uint64_t big_endian(const uint8_t *bytes, size_t count)
-{
-	uint64_t value = 0;
-
-	for (size_t i = 0; i < count; i++)
-		value = value << 8 | bytes[i];
-	return value;
-}
-
-/* A side's levels are behind a pointer. So the symbol is fetched first, and its best levels some
- * messages later. */
 void market_expect(struct market *market, const uint8_t *bytes, size_t length)
 {
-	const uint16_t locate = market->expected[market->expected_next];
-	uint16_t *const place = &market->expected[market->expected_next];
+	const uint16_t locate = book_ahead(&market->ahead, &market->book, bytes, length);
 
-	market->expected_next = (market->expected_next + 1) % EXPECTED;
-	for (unsigned int side = 0; side < 2; side++) {
-		const struct book_side *levels = &market->book.symbols[locate].sides[side];
-
-		if (levels->count > 0)
-			__builtin_prefetch(&levels->levels[levels->count - 1], 1);
-	}
-	if (length < REFERENCE_END)
-		return;
-	*place = (uint16_t)big_endian(bytes + 1, 2);
-	book_orders_fetch(&market->book.orders, big_endian(bytes + REFERENCE_AT, 8));
-	__builtin_prefetch(&market->book.symbols[*place]);
-	__builtin_prefetch(&market->symbols[*place], 1);
+	__builtin_prefetch(&market->symbols[locate], 1);
 }
 
-int market_message(struct market *market, const struct source_message *raw)
+/* Processes a message of a type. Inlined for each type that is known. */
+ITCH_INLINE int process(struct market *market, const struct source_message *raw, char type)
 {
 	struct itch_message message;
 	const char *stock;
-	int result = itch_decode(raw->bytes, raw->length, &message);
+	int result = itch_decode_type(type, raw->bytes, raw->length, &message);
 
-	if (!result && (stock = stock_of(&message)))
+	if (!result && (stock = itch_stock(&message)) && !is_named(market, message.locate, stock))
 		result = name_set(market, message.locate, stock);
-	if (result < 0) {
+	if (__builtin_expect(result < 0, 0)) {
 		malformed(market, result, raw->offset);
 		return 0;
 	}
-	count(market, (unsigned)itch_index(message.type));
+	count(market, itch_number(type));
 	market->now_ns = market->options.midnight_ns + message.time_ns;
 	result = apply(market, &message);
 	return result < 0 ? result : evaluate(market);
+}
+
+static __attribute__((noinline)) int process_any(struct market *market,
+						 const struct source_message *raw)
+{
+	if (raw->length)
+		return process(market, raw, (char)raw->bytes[0]);
+	malformed(market, itch_bad_frame(raw->bytes, 0), raw->offset);
+	return 0;
+}
+
+/* Nearly all messages add, delete, replace or execute an order. Each of these has its own code. */
+int market_message(struct market *market, const struct source_message *raw)
+{
+	switch (raw->length ? raw->bytes[0] : 0) {
+	case 'A':
+		return process(market, raw, 'A');
+	case 'D':
+		return process(market, raw, 'D');
+	case 'E':
+		return process(market, raw, 'E');
+	case 'U':
+		return process(market, raw, 'U');
+	}
+	return process_any(market, raw);
+}
+
+const char *market_name(const struct market *market, uint32_t symbol)
+{
+	return market->symbols[symbol].name;
 }
 
 static void symbols_clear(struct market *market)
@@ -580,12 +559,13 @@ void market_clear(struct market *market)
 
 int market_open(struct market **result_market, const struct market_options *options)
 {
-	struct market *market = calloc(1, sizeof(*market));
-	int result = -ENOMEM;
+	struct market *market = aligned_alloc(64, sizeof(*market));
+	int result;
 
 	*result_market = NULL;
 	if (!market)
 		return error_set(ENOMEM, "market: no memory");
+	memset(market, 0, sizeof(*market));
 	market->options = *options;
 	market->symbols = calloc(MARKET_SYMBOLS, sizeof(*market->symbols));
 	result =

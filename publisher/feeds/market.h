@@ -87,6 +87,10 @@ void market_expect(struct market *, const uint8_t *bytes, size_t length);
 /* Processes one message. 0, or -ENOMEM: the books are no longer right. */
 int market_message(struct market *, const struct source_message *message);
 
+/* The name of a symbol for which there was an output. Any thread that has seen the output may read
+ * it. Valid until market_clear. */
+const char *market_name(const struct market *, uint32_t symbol);
+
 /* Removes all orders and names. Counters go on. */
 void market_clear(struct market *);
 

@@ -19,7 +19,7 @@
 
 #define FRAME_BYTES  2
 #define BUFFER_BYTES 262144
-#define AHEAD        16 /* messages; their orders are in memory by the time that they are used */
+#define AHEAD        8 /* messages; their orders are in memory by the time that they are used */
 
 struct source_file {
 	struct source source;
@@ -78,56 +78,40 @@ static int end(struct source_file *file, size_t left, size_t frame)
 					file->path);
 }
 
-/* Moves `ahead` over a frame that is whole in the buffer; NULL: it is not, or its length is wrong.
- */
-static const uint8_t *skip(struct source_file *file)
+static inline size_t length_of(const uint8_t *frame)
+{
+	return (size_t)frame[0] << 8 | frame[1];
+}
+
+/* Moves `ahead` over a frame that is whole in the buffer; NULL: it is not. */
+static inline const uint8_t *skip(struct source_file *file)
 {
 	const uint8_t *frame = file->buffer + file->ahead;
 	const size_t left = file->count - file->ahead;
 
-	if (left < FRAME_BYTES || left < FRAME_BYTES + ((size_t)frame[0] << 8 | frame[1]))
+	if (left < FRAME_BYTES || left < FRAME_BYTES + length_of(frame))
 		return NULL;
-	file->ahead += FRAME_BYTES + ((size_t)frame[0] << 8 | frame[1]);
+	file->ahead += FRAME_BYTES + length_of(frame);
 	file->between++;
 	return frame;
 }
 
 /* Announces the message that comes AHEAD messages later. The first messages of a buffer are not
  * announced. */
-static void announce(struct source_file *file, struct source_message *message)
+static inline void announce(struct source_file *file, struct source_message *message)
 {
 	const uint8_t *frame = NULL;
 
 	while (file->between < AHEAD && (frame = skip(file)))
 		;
 	message->ahead = frame ? frame + FRAME_BYTES : NULL;
-	message->ahead_length = frame ? (size_t)frame[0] << 8 | frame[1] : 0;
+	message->ahead_length = frame ? length_of(frame) : 0;
 }
 
-/* A failure changes nothing, so the next call fails in the same way. */
-static int next(struct source *source, struct source_message *message)
+/* Gives the message of a frame that is whole in the buffer. */
+static inline int give(struct source_file *file, struct source_message *message, size_t length)
 {
-	struct source_file *file = (struct source_file *)source;
-	size_t left = file->count - file->next, length;
-	const uint8_t *frame;
-
-	if (left < FRAME_BYTES + ITCH_LENGTH_MAX && !file->end) {
-		fill(file);
-		left = file->count;
-	}
-	frame = file->buffer + file->next;
-	if (left < FRAME_BYTES)
-		return end(file, left, FRAME_BYTES);
-	length = (size_t)frame[0] << 8 | frame[1];
-	if (!length && left == FRAME_BYTES)
-		return end(file, 0, 0);
-	if (!length || length > ITCH_LENGTH_MAX)
-		return locate(file,
-			      error_set(EBADMSG, "found a message length of %zu, expected 1 to %d",
-					length, ITCH_LENGTH_MAX));
-	if (left < FRAME_BYTES + length)
-		return end(file, left, FRAME_BYTES + length);
-	message->bytes = frame + FRAME_BYTES;
+	message->bytes = file->buffer + file->next + FRAME_BYTES;
 	message->length = length;
 	message->offset = file->offset;
 	file->next += FRAME_BYTES + length;
@@ -138,6 +122,43 @@ static int next(struct source *source, struct source_message *message)
 		file->ahead = file->next;
 	announce(file, message);
 	return 1;
+}
+
+/* Near the end of the buffer. A failure changes nothing, so the next call fails in the same way. */
+static __attribute__((noinline)) int next_careful(struct source_file *file,
+						  struct source_message *message)
+{
+	size_t left = file->count - file->next, length;
+
+	if (left < FRAME_BYTES + ITCH_LENGTH_MAX && !file->end) {
+		fill(file);
+		left = file->count;
+	}
+	if (left < FRAME_BYTES)
+		return end(file, left, FRAME_BYTES);
+	length = length_of(file->buffer + file->next);
+	if (!length && left == FRAME_BYTES)
+		return end(file, 0, 0);
+	if (!length || length > ITCH_LENGTH_MAX)
+		return locate(file,
+			      error_set(EBADMSG, "found a message length of %zu, expected 1 to %d",
+					length, ITCH_LENGTH_MAX));
+	if (left < FRAME_BYTES + length)
+		return end(file, left, FRAME_BYTES + length);
+	return give(file, message, length);
+}
+
+static int next(struct source *source, struct source_message *message)
+{
+	struct source_file *file = (struct source_file *)source;
+	const size_t left = file->count - file->next;
+	size_t length;
+
+	if (left < FRAME_BYTES + ITCH_LENGTH_MAX)
+		return next_careful(file, message);
+	length = length_of(file->buffer + file->next);
+	return length - 1 < ITCH_LENGTH_MAX ? give(file, message, length)
+					    : next_careful(file, message);
 }
 
 static const char *changed(struct source *source)

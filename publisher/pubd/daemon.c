@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "bus/error.h"
+#include "publisher/feeds/cores.h"
 #include "publisher/feeds/synthetic_source.h"
 #include "publisher/pubd/fit.h"
 
@@ -137,6 +138,16 @@ static int source_open(void *user, struct source **source)
 	return source_file_open(source, feed->path);
 }
 
+/* A feed without a pace uses two cores if as many are there for each of these feeds. */
+static bool cores_suffice(const struct settings *settings)
+{
+	unsigned int feeds = 0;
+
+	for (size_t f = 0; f < settings->feed_count; f++)
+		feeds += settings->feeds[f].speed_milli == 0;
+	return cores_usable() >= 2 * feeds;
+}
+
 static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 		     struct tb_group *group, const struct feed_topic *topics, size_t count,
 		     int done_fd, struct feed **made)
@@ -153,6 +164,7 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 		.at_end = (enum feed_at_end)feed->at_end,
 		.incomplete = (enum feed_incomplete)feed->incomplete,
 		.cpu = feed->cpu,
+		.reading_thread = cores_suffice(daemon->settings),
 		.group = group,
 		.topics = topics,
 		.topic_count = count,

@@ -622,6 +622,37 @@ topics:
             self.assertEqual(found["feed"], expected.pop() if expected else others)
             self.stop(pubd)
 
+    @staticmethod
+    def ticks(pubd, name):
+        """The time that the threads of this name have run, in ticks of the kernel."""
+        stats = [(task / "stat").read_text() for task in pathlib.Path(f"/proc/{pubd.pid}/task").iterdir()]
+        return sum(int(stat.rpartition(")")[2].split()[11]) for stat in stats if f"({name})" in stat)
+
+    def test_feed_without_a_pace_has_a_reading_thread_where_a_core_is_free(self):
+        usable = sorted(os.sched_getaffinity(0))
+        if len(usable) < 2:
+            self.skipTest("found 1 processor, expected 2 or more")
+        one, two = set(usable[:1]), set(usable[:2])
+        exchange = "type: synthetic, seed: 1"
+        both = settings(exchange, ["quote"]).replace("topics:", f"  - {{ name: other, {exchange} }}\ntopics:") + \
+            "  - " + TOPIC.format(feed="other", select="quote", more="") + "\n"
+        self.addCleanup(os.sched_setaffinity, 0, usable)
+        for text, cores, reading in ((settings(exchange, ["quote"]), two, True),
+                                     (settings(exchange + f", cpu: {usable[1]}", ["quote"]), two, True),
+                                     (settings(exchange, ["quote"]), one, False),
+                                     (settings(exchange + ", speed: 1000x", ["quote"]), two, False),
+                                     (both, two, False)):
+            os.sched_setaffinity(0, cores)
+            pubd = self.pubd(text)
+            os.sched_setaffinity(0, usable)
+            self.until(lambda: self.ticks(pubd, "feed") > 3 or "reading" in self.processors(pubd),
+                       "a running feed", pubd)
+            self.assertEqual("reading" in self.processors(pubd), reading, text)
+            if "cpu: " in text:
+                self.until(lambda: self.processors(pubd)["reading"] == str(usable[0]), "another processor", pubd)
+                self.assertEqual(self.processors(pubd)["feed"], str(usable[1]))
+            self.stop(pubd)
+
     def test_control_thread_and_memory_follow_the_settings(self):
         cpu = max(os.sched_getaffinity(0))
         nodes = pathlib.Path("/sys/devices/system/node/has_memory")

@@ -171,10 +171,13 @@ def unlike(found, expected):
 
 def feed_differences(program, path, day, cases):
     """Compares what a feed publishes, and checks that this finds a wrong mark and a wrong value."""
-    done = run(program, path, day.select, DATE, ZONE)
+    done, apart = (run(program, path, day.select, DATE, ZONE, threads) for threads in "12")
     if done.returncode:
         yield f"{day.select}: {program}: exit status {done.returncode}: {done.stderr}"
         return
+    if (apart.returncode, apart.stdout) != (0, done.stdout):
+        yield f"{day.select}: two threads: found exit status {apart.returncode} and {len(apart.stdout)} bytes, " \
+              f"expected the records of one thread: {apart.stderr}"
     found, expected = published(done.stdout), (day.marks(), day.values)
     difference = unlike(found, expected)
     if difference:

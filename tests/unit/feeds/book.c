@@ -186,17 +186,26 @@ static int reference_replace(struct reference *reference, const struct book_orde
 	return reference_add(reference, &new);
 }
 
-/* References that all hash to the last and first entries of the smallest table: as crowded as
+/* References that all hash to the last and first groups of the smallest table: as crowded as
  * possible, around its end. */
 static void choose_references(uint64_t *references, uint64_t *seed, bool close)
 {
 	for (unsigned i = 0; i < POOL;) {
 		uint64_t number = draw(seed);
-		uint64_t home = (number * UINT64_C(0x9e3779b97f4a7c15)) >> 52;
+		uint64_t home = (number * UINT64_C(0x9e3779b97f4a7c15)) >> 55;
 
-		if (!close || home >= 0xffe || home <= 1)
+		if (!close || home >= 0x1fe || home <= 1)
 			references[i++] = number;
 	}
+}
+
+static void check_order(const struct book_order *found, const struct book_order *expected)
+{
+	cr_assert_eq(found->reference, expected->reference);
+	cr_assert_eq(found->price, expected->price);
+	cr_assert_eq(found->shares, expected->shares);
+	cr_assert_eq(found->locate, expected->locate);
+	cr_assert_eq(found->side, expected->side);
 }
 
 struct run {
@@ -218,7 +227,6 @@ static void step(struct run *run, uint64_t *seed, uint32_t prices, uint32_t size
 				  .shares = (uint32_t)(below(seed, 20) ? below(seed, sizes)
 								       : UINT32_MAX),
 				  .locate = locates[below(seed, SYMBOLS)],
-				  .live = 1,
 				  .side = (uint8_t)below(seed, 2),
 			  };
 	int found, flags;
@@ -234,7 +242,7 @@ static void step(struct run *run, uint64_t *seed, uint32_t prices, uint32_t size
 	case 4:
 		found = book_reduce(&run->book, number, order.shares, &taken);
 		flags = reference_reduce(&run->reference, number, order.shares, &expected);
-		cr_assert_eq(memcmp(&taken, &expected, sizeof(taken)), 0);
+		check_order(&taken, &expected);
 		break;
 	case 5:
 		found = book_delete(&run->book, number);
@@ -304,7 +312,8 @@ Test(book, order_replaced_by_its_own_reference_is_not_counted_live)
  * before a symbol uses it, and then a page. */
 static size_t bytes_of(const struct book *book)
 {
-	size_t bytes = (book->orders.mask + 1) * sizeof(struct book_order) * 3 / 2;
+	size_t bytes = (book->orders.mask + 1) *
+		       (sizeof(*book->orders.groups) + sizeof(*book->orders.tags)) * 3 / 2;
 
 	for (unsigned i = 0; i < BOOK_SYMBOLS * 2; i++) {
 		const uint32_t far = book->far[i / 2][i % 2].count;
@@ -455,16 +464,40 @@ Test(book, many_levels_match_a_naive_side_in_any_order)
 #define CROWD   20000
 #define INVERSE UINT64_C(0xf1de83e19937733d) /* times the golden ratio of the fast hash: 1 */
 
-/* The longest row of entries without an empty entry: what a search may have to pass. */
+/* The longest row of groups that an order has passed: what a search may have to pass. */
 static size_t longest_row(const struct book_orders *orders)
 {
 	size_t row = 0, longest = 0;
 
 	for (size_t i = 0; i <= 2 * orders->mask; i++) {
-		row = orders->entries[i & orders->mask].live ? row + 1 : 0;
+		row = orders->tags[i & orders->mask].passed ? row + 1 : 0;
 		longest = row > longest ? row : longest;
 	}
 	return longest;
+}
+
+/* Each order is counted in the groups before its own, from the group that it hashes to. */
+static void check_passed(const struct book_orders *orders)
+{
+	uint8_t *passed = calloc(orders->mask + 1, 1);
+	size_t count = 0;
+
+	for (size_t i = 0; i <= orders->mask; i++)
+		for (unsigned place = 0; place < BOOK_ORDERS_GROUP; place++) {
+			const uint64_t reference = orders->groups[i][place].reference;
+
+			if (!orders->tags[i].tags[place])
+				continue;
+			count++;
+			for (size_t at =
+				     (reference * UINT64_C(0x9e3779b97f4a7c15)) >> orders->shift;
+			     at != i; at = (at + 1) & orders->mask)
+				passed[at]++;
+		}
+	cr_assert_eq(count, orders->count);
+	for (size_t i = 0; i <= orders->mask; i++)
+		cr_assert_eq(orders->tags[i].passed, passed[i]);
+	free(passed);
 }
 
 static void add_crowd(struct book *book, uint64_t count, uint64_t step)
@@ -493,35 +526,97 @@ Test(book, references_that_collide_make_no_long_row)
 	cr_assert_eq(INVERSE * UINT64_C(0x9e3779b97f4a7c15), 1);
 	cr_assert_eq(book_open(&book), 0);
 	add_crowd(&book, CROWD, INVERSE);
-	cr_assert_lt(longest_row(&book.orders), 2 * BOOK_ORDERS_STEPS);
+	cr_assert_lt(longest_row(&book.orders), BOOK_ORDERS_STEPS);
 	find_crowd(&book, CROWD, INVERSE);
 	book_clear(&book);
 	add_crowd(&book, CROWD, INVERSE);
-	cr_assert_lt(longest_row(&book.orders), 2 * BOOK_ORDERS_STEPS);
+	cr_assert_lt(longest_row(&book.orders), BOOK_ORDERS_STEPS);
 	book_close(&book);
 }
 
-/* Each has the place after the last: no add is long, but the first search or removal in the row is.
- */
-Test(book, references_in_a_row_do_not_stay_in_a_row)
+/* A reference that hashes to this group in a table of this size. */
+static uint64_t reference_of(const struct book_orders *orders, size_t group, uint64_t number)
 {
-	for (unsigned how = 0; how < 2; how++) {
-		struct book book;
+	return INVERSE * ((group << orders->shift) + number);
+}
 
-		cr_assert_eq(book_open(&book), 0);
-		add_crowd(&book, CROWD, 1); /* the table grows; it keeps its size */
-		for (uint64_t i = 0; i < CROWD; i++)
-			cr_assert_eq(book_delete(&book, i), 0);
-		add_crowd(&book, CROWD / 2, (INVERSE << book.orders.shift));
-		cr_assert_not(book.orders.keyed);
-		cr_assert_eq(longest_row(&book.orders), CROWD / 2);
-		if (how)
-			cr_assert_eq(book_delete(&book, 0), 0);
-		else
-			cr_assert_eq(book_delete(&book, INVERSE), BOOK_UNKNOWN);
-		cr_assert_lt(longest_row(&book.orders), 2 * BOOK_ORDERS_STEPS);
-		book_close(&book);
+static void add_one(struct book *book, uint64_t reference)
+{
+	const struct book_order order = { .reference = reference, .shares = 1 };
+
+	cr_assert_eq(book_add(book, &order), 0);
+}
+
+/* An order passes as many groups as an order may pass, and the next begins where it stopped. No add
+ * is long, but a search is. */
+Test(book, groups_in_a_row_do_not_stay_in_a_row)
+{
+	struct book book;
+	const size_t rows = 4, groups = rows * BOOK_ORDERS_STEPS;
+
+	cr_assert_eq(book_open(&book), 0);
+	add_crowd(&book, CROWD, 1); /* the table grows; it keeps its size */
+	for (uint64_t i = 0; i < CROWD; i++)
+		cr_assert_eq(book_delete(&book, i), 0);
+	for (size_t group = 0; group < groups; group++)
+		for (uint64_t i = group && group % BOOK_ORDERS_STEPS == 0; i < BOOK_ORDERS_GROUP;
+		     i++)
+			add_one(&book, reference_of(&book.orders, group, i));
+	for (size_t group = 0; group < groups; group += BOOK_ORDERS_STEPS)
+		add_one(&book, reference_of(&book.orders, group, BOOK_ORDERS_GROUP));
+	cr_assert_not(book.orders.keyed);
+	cr_assert_eq(longest_row(&book.orders), groups);
+	check_passed(&book.orders);
+	cr_assert_eq(book_delete(&book, reference_of(&book.orders, 0, BOOK_ORDERS_GROUP + 1)),
+		     BOOK_UNKNOWN);
+	cr_assert(book.orders.keyed);
+	cr_assert_lt(longest_row(&book.orders), BOOK_ORDERS_STEPS);
+	book_close(&book);
+}
+
+/* No search is long before: the groups are full, and no order has passed them. */
+Test(book, add_that_passes_many_groups_ends_the_fast_hash)
+{
+	struct book book;
+
+	cr_assert_eq(book_open(&book), 0);
+	add_crowd(&book, CROWD, 1);
+	for (uint64_t i = 0; i < CROWD; i++)
+		cr_assert_eq(book_delete(&book, i), 0);
+	for (size_t group = 0; group <= BOOK_ORDERS_STEPS; group++)
+		for (uint64_t i = 0; i < BOOK_ORDERS_GROUP; i++)
+			add_one(&book, reference_of(&book.orders, group, i));
+	cr_assert_eq(longest_row(&book.orders), 0);
+	cr_assert_not(book.orders.keyed);
+	add_one(&book, reference_of(&book.orders, 0, BOOK_ORDERS_GROUP));
+	cr_assert(book.orders.keyed);
+	cr_assert_lt(longest_row(&book.orders), BOOK_ORDERS_STEPS);
+	book_close(&book);
+}
+
+/* Orders that passed groups are removed in any order. */
+Test(book, removed_order_leaves_no_mark_in_the_groups_it_passed)
+{
+	enum { ORDERS = 20 * BOOK_ORDERS_GROUP };
+	uint64_t state = 5, references[ORDERS];
+	struct book book;
+
+	cr_assert_eq(book_open(&book), 0);
+	for (unsigned i = 0; i < ORDERS; i++) {
+		references[i] = reference_of(&book.orders, book.orders.mask - 3 + i % 2, i);
+		add_one(&book, references[i]);
 	}
+	cr_assert_gt(longest_row(&book.orders), 10);
+	for (unsigned left = ORDERS; left; left--) {
+		const unsigned i = (unsigned)below(&state, left);
+
+		check_passed(&book.orders);
+		cr_assert_eq(book_delete(&book, references[i]), 0);
+		references[i] = references[left - 1];
+	}
+	cr_assert_not(book.orders.keyed);
+	cr_assert_eq(longest_row(&book.orders), 0);
+	book_close(&book);
 }
 
 /* Exchanges number orders upwards, with gaps: these keep the fast hash. */

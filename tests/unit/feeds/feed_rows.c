@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Publishes one select of an ITCH file with a real feed, and prints what its topic's memory then
- * has: feed-rows FILE SELECT DATE ZONE. A line for each record of the ring (`record SEQUENCE last`
- * or `record SEQUENCE -`), and for each instrument with a value (`value NAME SEQUENCE KIND`). */
+ * has: feed-rows FILE SELECT DATE ZONE THREADS. A line for each record of the ring: `record
+ * SEQUENCE last HASH` or `record SEQUENCE - HASH`. The hash is of instrument, kind and payload. A
+ * line for each instrument with a value: `value NAME SEQUENCE KIND`. With 2 THREADS, a thread of
+ * its own reads and keeps the books. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -73,6 +75,17 @@ static void feed_run(struct feed_options *options)
 	/* The publisher shows the feed's counters: it lives as long as this program. */
 }
 
+/* FNV-1a. */
+static uint64_t hash_of(const struct record *record)
+{
+	const uint8_t *payload = (const uint8_t *)record->payload;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ record->instrument << 8 ^ record->kind;
+
+	for (uint32_t i = 0; i < record->length; i++)
+		hash = (hash ^ payload[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
 static void records_print(const struct tb_topic *topic)
 {
 	uint64_t found;
@@ -89,8 +102,8 @@ static void records_print(const struct tb_topic *topic)
 		       "record");
 		/* An incomplete day has a quality record, which no message made. */
 		if (record.kind != TB_KIND_QUALITY)
-			printf("record %" PRIu64 " %s\n", sequence,
-			       record.flags & TB_FLAG_LAST ? "last" : "-");
+			printf("record %" PRIu64 " %s %016" PRIx64 "\n", sequence,
+			       record.flags & TB_FLAG_LAST ? "last" : "-", hash_of(&record));
 		else
 			printf("quality %" PRIu64 "\n", sequence);
 	}
@@ -132,8 +145,9 @@ int main(int count, char **arguments)
 					.touch_ms = 100,
 					.done_fd = eventfd(0, EFD_CLOEXEC) };
 
-	if (count != 5)
+	if (count != 6)
 		return 2;
+	options.reading_thread = strcmp(arguments[5], "2") == 0;
 	options.open_user = arguments[1];
 	expect(day_begin(arguments[3], arguments[4], &options.midnight_ns), "day");
 	expect(tb_publisher_open(&options.publisher, &bus), "publisher");

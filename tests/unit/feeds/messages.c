@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "bus/error.h"
+#include "bus/progress.h"
 #include "bus/record.h"
 #include "publisher/feeds/feed.h"
 #include "publisher/state.h"
@@ -25,6 +26,8 @@
 static struct itch_message script[MESSAGES];
 static size_t script_count;
 static size_t day_ends[MESSAGES], day_count, days_opened;
+static int end_error;     /* a source that fails after its messages, instead of an end */
+static size_t endless_at; /* from here a day is repeated without an end; 0: it ends */
 
 struct script_source {
 	struct source source;
@@ -36,8 +39,10 @@ static int script_next(struct source *source, struct source_message *message)
 {
 	struct script_source *s = (struct script_source *)source;
 
+	if (s->next == s->end && endless_at)
+		s->next = endless_at;
 	if (s->next == s->end)
-		return 0;
+		return end_error ? error_set(end_error, "the script is torn") : 0;
 	script[s->next].time_ns = s->next + 1;
 	*message = (struct source_message){ .bytes = s->bytes };
 	message->length = (size_t)itch_encode(&script[s->next++], s->bytes);
@@ -159,8 +164,26 @@ static void topic(const char *name, enum market_select select, uint32_t instrume
 	cr_assert_eq(tb_topic_create(publisher, &options, &made->topic), 0, "%s", tb_error());
 }
 
-/* Publishes the script to its end. */
-static void run_days(enum feed_at_end at_end, int expected)
+/* What a reader sees of a topic that is written meanwhile. */
+static uint64_t head_of(const struct tb_topic *t)
+{
+	struct progress progress;
+
+	progress_load(t->line, &progress);
+	return progress.head;
+}
+
+static char error_line[256]; /* the feed's last error in the log */
+
+static void on_log(void *user, enum tb_log_level level, const char *text)
+{
+	(void)user;
+	if (level == TB_LOG_ERROR)
+		snprintf(error_line, sizeof(error_line), "%s", text);
+}
+
+/* Publishes the script to its end, or until topic 0 has so many records (0: to its end). */
+static void run_until(enum feed_at_end at_end, uint64_t records, int expected)
 {
 	struct feed_options options = { .name = "script",
 					.open = script_open,
@@ -168,21 +191,32 @@ static void run_days(enum feed_at_end at_end, int expected)
 					.at_end = at_end,
 					.incomplete = FEED_WARN,
 					.cpu = -1,
+					.reading_thread = READING_THREAD,
 					.topics = topics,
 					.topic_count = topic_count,
 					.touch_ms = 100,
 					.publisher = publisher,
 					.group = group,
+					.log = on_log,
 					.done_fd = eventfd(0, EFD_CLOEXEC) };
 	struct pollfd done = { .fd = options.done_fd, .events = POLLIN };
 	int result;
 
 	cr_assert_eq(feed_open(&feed, &options), 0, "%s", tb_error());
 	cr_assert_eq(feed_start(feed), 0, "%s", tb_error());
+	while (records && head_of(topics[0].topic) < records)
+		poll(NULL, 0, 1);
+	if (records)
+		feed_stop(feed);
 	while (!feed_over(feed, &result))
 		poll(&done, 1, -1);
 	cr_assert_eq(result, expected);
 	close(options.done_fd);
+}
+
+static void run_days(enum feed_at_end at_end, int expected)
+{
+	run_until(at_end, 0, expected);
 }
 
 /* Publishes the script, as a whole day unless `cut`. */
@@ -443,4 +477,68 @@ Test(marks, restarted_feed_forgets_the_day_before)
 	cr_assert_eq(status.reg_sho[0], '1');
 	cr_assert(TB_STATUS_STATE_ISNULL(status.state));
 	cr_assert_eq(image_of("trade").records, 0);
+}
+
+/* A reading thread that has read ahead leaves the rest unpublished. */
+Test(marks, stopped_feed_ends_behind_a_whole_message)
+{
+	const struct slot *slot;
+	struct record record;
+	uint64_t found;
+
+	topic("quote", MARKET_QUOTE, 16);
+	add(5, 1);
+	add(7, 2);
+	endless_at = script_count;
+	change_two_books();
+	change_two_books();
+	end_day(true);
+	run_until(FEED_LINGER, 10000, 0);
+	slot = slot_of(topics[0].topic, topics[0].topic->ring,
+		       topics[0].topic->sequence & topics[0].topic->slot_mask);
+	cr_assert_eq(record_take(slot, topics[0].topic->slot_bytes, topics[0].topic->sequence,
+				 &record, &found, &topics[0].topic->salt),
+		     0);
+	cr_assert(record.flags & TB_FLAG_LAST);
+	cr_assert(topics[0].topic->ended);
+}
+
+Test(marks, day_without_its_beginning_is_suspect_before_its_records)
+{
+	topic("quote", MARKET_QUOTE, 16);
+	script_count = 0;
+	add(5, 1);
+	run(false);
+	check_records(topics[0].topic, "quality. update.");
+}
+
+/* All records of the messages before the error are there, and the log says where it was. */
+Test(marks, error_of_a_source_comes_after_its_messages)
+{
+	topic("quote", MARKET_QUOTE, 16);
+	add(5, 1);
+	add(5, 2);
+	end_error = EBADMSG;
+	end_day(true);
+	run_days(FEED_LINGER, -EBADMSG);
+	check_records(topics[0].topic, "update. update. quality.");
+	cr_assert_str_eq(error_line, "feed script: the script is torn; stopped after 3 messages, "
+				     "the last of 00:00:00.000000003");
+}
+
+/* The topic has ended before the feed, against its contract: its records cannot be published. */
+Test(marks, error_of_a_topic_ends_the_feed_at_its_message)
+{
+	topic("quote", MARKET_QUOTE, 16);
+	add(5, 1);
+	add(5, 2);
+	endless_at = script_count;
+	execute(1, 7);
+	end_day(true);
+	cr_assert_geq(tb_instrument(topics[0].topic, "ACME"), 0);
+	cr_assert_eq(tb_topic_end(topics[0].topic), 0);
+	run_days(FEED_LINGER, -ESHUTDOWN);
+	cr_assert_str_eq(error_line,
+			 "feed script: topic quote has ended; stopped after 2 messages, "
+			 "the last of 00:00:00.000000002");
 }

@@ -218,7 +218,7 @@ Test(source, stream_longer_than_buffers_is_read_whole)
 /* Message i announces message i + AHEAD, but for the first of each buffer and the last of all. */
 Test(source, later_messages_are_announced)
 {
-	enum { AHEAD = 16, ROUNDS = 1000, ALL = ROUNDS * MESSAGES };
+	enum { AHEAD = 8, ROUNDS = 1000, ALL = ROUNDS * MESSAGES };
 	static struct content content;
 	static uint8_t next[AHEAD][64];
 	static size_t lengths[AHEAD];

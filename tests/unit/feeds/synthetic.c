@@ -5,6 +5,7 @@
 #include "publisher/feeds/itch.h"
 #include "publisher/feeds/synthetic.h"
 #include "publisher/feeds/synthetic_source.h"
+#include "publisher/feeds/synthetic_source.h"
 #include "tickbus/error.h"
 
 #include <criterion/criterion.h>
@@ -384,4 +385,38 @@ Test(synthetic, defaults_follow_the_number_of_messages)
 		cr_expect_eq(resolved.symbols, rows[i].symbols, "row %zu: %u", i, resolved.symbols);
 		cr_expect_eq(resolved.burst, 20);
 	}
+}
+
+/* The source gives the same messages as the exchange, and announces each 8 messages before. */
+Test(synthetic, source_announces_the_messages_of_the_exchange)
+{
+	enum { AHEAD = 8, MESSAGES = 3000 };
+	const struct synthetic_settings settings = { .seed = 3, .messages = MESSAGES };
+	static uint8_t announced[MESSAGES + AHEAD][ITCH_LENGTH_MAX];
+	struct source_message message;
+	struct synthetic *exchange;
+	struct source *source;
+	const uint8_t *bytes;
+	unsigned int count = 0;
+	size_t length;
+
+	cr_assert_eq(synthetic_open(&exchange, &settings), 0);
+	cr_assert_eq(synthetic_source_open(&source, &settings), 0);
+	for (; synthetic_next(exchange, &bytes, &length) == 1; count++) {
+		memset(&message, 0xff, sizeof(message));
+		cr_assert_eq(source_next(source, &message), 1);
+		cr_assert_eq(message.length, length, "message %u", count);
+		cr_assert_arr_eq(message.bytes, bytes, length, "message %u", count);
+		if (count >= AHEAD)
+			cr_assert_arr_eq(announced[count], bytes, length, "message %u", count);
+		cr_assert_eq(message.ahead != NULL, count < MESSAGES - AHEAD, "message %u", count);
+		if (message.ahead)
+			memcpy(announced[count + AHEAD], message.ahead, message.ahead_length);
+		else
+			cr_assert_eq(message.ahead_length, 0);
+	}
+	cr_assert_eq(count, MESSAGES);
+	cr_assert_eq(source_next(source, &message), 0);
+	source_close(source);
+	synthetic_close(exchange);
 }

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* T-I3  The queue is shown between two messages only. So when the feed's thread finds it empty, it
+ *       has all outputs of each message so far.
+ * T-I4  The entry of the end is the last, and no reading thread outlives reading_take. */
+#include "publisher/feeds/reading.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "publisher/feeds/cores.h"
+#include "publisher/feeds/queue.h"
+#include "tickbus/error.h"
+
+enum what { OUTPUT = 1, NO_START, END };
+
+/* An entry of the queue, and behind it an output's data. A quote or a trade takes one line. */
+struct entry {
+	uint8_t what;
+	uint8_t kind;
+	uint16_t length;
+	uint32_t select_symbol; /* SELECT_SHIFT bits of the symbol */
+	uint64_t message;
+	uint64_t time_ns;
+};
+
+#define SELECT_SHIFT 24
+
+static_assert(sizeof(struct entry) == 24, "behind the queue's head, with 32 bytes of data: a line");
+static_assert(MARKET_SYMBOLS < 1 << SELECT_SHIFT, "symbols of an entry");
+
+struct reading {
+	struct reading_options options;
+	struct queue *queue;
+	struct market *market;
+	struct source *source;
+	pthread_t thread;
+	/* The reading thread writes this for each message, so in lines apart: */
+	_Alignas(64) struct reading_place place;
+	_Alignas(64) int result;
+	char error[ERROR_BYTES];
+};
+
+int reading_open(struct reading **out, const struct reading_options *options)
+{
+	struct reading *reading = aligned_alloc(64, sizeof(*reading));
+	int result;
+
+	*out = NULL;
+	if (!reading)
+		return error_set(ENOMEM, "no memory");
+	memset(reading, 0, sizeof(*reading));
+	reading->options = *options;
+	result = queue_open(&reading->queue, READING_BYTES);
+	if (result < 0) {
+		free(reading);
+		return result;
+	}
+	*out = reading;
+	return 0;
+}
+
+void reading_close(struct reading *reading)
+{
+	if (!reading)
+		return;
+	queue_free(reading->queue);
+	free(reading);
+}
+
+/* -- the reading thread -------------------------------------------------------------------------
+ */
+
+static struct entry *room(struct reading *reading, enum what what, size_t bytes)
+{
+	struct entry *entry = queue_room(reading->queue, sizeof(*entry) + bytes);
+
+	if (!entry)
+		return NULL;
+	entry->what = (uint8_t)what;
+	entry->message = reading->place.message;
+	return entry;
+}
+
+void reading_output(struct reading *reading, const struct market_output *made)
+{
+	struct entry *entry = room(reading, OUTPUT, made->length);
+
+	if (!entry)
+		return;
+	entry->kind = made->kind;
+	entry->length = made->length;
+	entry->select_symbol = (uint32_t)made->select << SELECT_SHIFT | made->symbol;
+	entry->time_ns = made->time_ns;
+	memcpy(entry + 1, made->data, made->length);
+	queue_add(reading->queue);
+}
+
+static void put_no_start(struct reading *reading)
+{
+	struct entry *entry = room(reading, NO_START, sizeof(reading->place));
+
+	if (!entry)
+		return;
+	memcpy(entry + 1, &reading->place, sizeof(reading->place));
+	queue_add(reading->queue);
+}
+
+static void put_end(struct reading *reading)
+{
+	if (room(reading, END, 0))
+		queue_add(reading->queue);
+	queue_show(reading->queue);
+}
+
+static bool to_end(const struct reading *reading)
+{
+	return queue_closed(reading->queue) ||
+	       atomic_load_explicit(reading->options.interrupted, memory_order_relaxed);
+}
+
+static int read_all(struct reading *reading)
+{
+	struct reading_place *place = &reading->place;
+	struct source_message message;
+	unsigned int batch = 0;
+	int result;
+
+	while ((result = source_next(reading->source, &message)) > 0) {
+		place->message++;
+		if (message.ahead)
+			market_expect(reading->market, message.ahead, message.ahead_length);
+		if (day_marks_note(&place->marks, &message) && !place->marks.started)
+			put_no_start(reading);
+		result = market_message(reading->market, &message);
+		if (result < 0)
+			return result;
+		if (++batch < READING_BATCH && !queue_crowded(reading->queue))
+			continue;
+		batch = 0;
+		queue_show(reading->queue);
+		if (to_end(reading))
+			return -EINTR;
+	}
+	return result;
+}
+
+static void *thread_run(void *user)
+{
+	struct reading *reading = user;
+
+	pthread_setname_np(pthread_self(), "reading");
+	cores_avoid(reading->options.cpu);
+	reading->result = read_all(reading);
+	if (reading->result < 0)
+		snprintf(reading->error, sizeof(reading->error), "%s", tb_error());
+	put_end(reading);
+	return NULL;
+}
+
+/* -- the feed's thread --------------------------------------------------------------------------
+ */
+
+static void give_output(struct reading *reading, const struct entry *entry)
+{
+	const uint32_t symbol = entry->select_symbol & ((1u << SELECT_SHIFT) - 1);
+	const struct market_output made = {
+		.select = (enum market_select)(entry->select_symbol >> SELECT_SHIFT),
+		.symbol = symbol,
+		.name = market_name(reading->market, symbol),
+		.time_ns = entry->time_ns,
+		.data = entry + 1,
+		.length = entry->length,
+		.kind = entry->kind,
+	};
+
+	reading->options.output(reading->options.user, entry->message, &made);
+}
+
+static void give_no_start(const struct reading *reading, const struct entry *entry)
+{
+	struct reading_place place;
+
+	memcpy(&place, entry + 1, sizeof(place));
+	reading->options.no_start(reading->options.user, &place);
+}
+
+/* Gives all outputs up to the end, a failure, or an interruption between two messages. *place: the
+ * message and time of the last output. */
+static int give_all(struct reading *reading, struct reading_place *place)
+{
+	const struct reading_options *options = &reading->options;
+	unsigned int batch = 0;
+
+	for (;;) {
+		const struct entry *entry = queue_first(reading->queue);
+
+		if (!entry || entry->what == END || entry->message != place->message) {
+			const int result = options->ended(options->user);
+
+			if (result < 0)
+				return result;
+			if (atomic_load_explicit(options->interrupted, memory_order_relaxed))
+				return -EINTR;
+			if (!entry || ++batch >= options->batch) {
+				batch = 0;
+				options->idle(options->user);
+			}
+		}
+		if (!entry) {
+			queue_wait(reading->queue, options->touch_ns, options->wake_fd);
+			continue;
+		}
+		if (entry->what == END) {
+			queue_drop(reading->queue);
+			return 0;
+		}
+		place->message = entry->message;
+		if (entry->what == OUTPUT) {
+			day_marks_at(&place->marks, entry->time_ns - options->midnight_ns);
+			give_output(reading, entry);
+		} else {
+			give_no_start(reading, entry);
+		}
+		queue_drop(reading->queue);
+	}
+}
+
+int reading_start(struct reading *reading, struct market *market, struct source *source)
+{
+	int code;
+
+	reading->place = (struct reading_place){ 0 };
+	reading->market = market;
+	reading->source = source;
+	code = pthread_create(&reading->thread, NULL, thread_run, reading);
+	return code == 0 ? 0 : error_set(code, "cannot create a thread: %s", strerror(code));
+}
+
+int reading_take(struct reading *reading, struct reading_place *place)
+{
+	int result;
+
+	*place = (struct reading_place){ 0 };
+	result = give_all(reading, place);
+	if (result < 0)
+		queue_close(reading->queue);
+	pthread_join(reading->thread, NULL);
+	if (result < 0)
+		return result;
+	*place = reading->place;
+	return reading->result < 0 ? error_set(-reading->result, "%s", reading->error) : 0;
+}

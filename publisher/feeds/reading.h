@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a source and keeps its books on a thread of its own, so that the feed's thread only
+ * publishes. What the market makes of the messages comes to the feed's thread through a queue, in
+ * its order.
+ *
+ *   source_next -> market_message -> queue        the reading thread
+ *   queue -> the feed's output                    the feed's thread
+ *
+ * Threads  the feed's thread calls reading_start and reading_take. The market calls reading_output
+ * on the reading thread. Between the two calls source and market belong to that thread. Memory
+ * READING_BYTES, at open. */
+#ifndef TICKBUS_FEEDS_READING_H
+#define TICKBUS_FEEDS_READING_H
+
+#include "publisher/feeds/day_marks.h"
+#include "publisher/feeds/market.h"
+#include "publisher/feeds/source.h"
+
+#define READING_BYTES 65536
+#define READING_BATCH 256 /* messages that are shown to the feed's thread together */
+
+/* Where the reading is: after a message, or at its end. */
+struct reading_place {
+	uint64_t message; /* the number of the message, from 1; 0: none so far */
+	struct day_marks marks;
+};
+
+struct reading_options {
+	int cpu;                         /* that the reading thread avoids; -1: none */
+	const _Atomic bool *interrupted; /* once true, the reading ends at its current message */
+	int wake_fd;                     /* can be read once *interrupted is true */
+	uint64_t midnight_ns;            /* as the market's */
+	uint64_t touch_ns;               /* how often `idle` is called at least */
+
+	/* On the feed's thread: */
+
+	/* The source's first message does not begin a day. */
+	void (*no_start)(void *user, const struct reading_place *);
+	/* An output of the message with this number. */
+	void (*output)(void *user, uint64_t message, const struct market_output *);
+	/* The message has no more outputs. 0, or the -errno of its outputs, which ends the reading.
+	 * May be called again before the next output. */
+	int (*ended)(void *user);
+	/* After `ended`: there is nothing more for now, or `batch` messages had outputs since. */
+	void (*idle)(void *user);
+	unsigned int batch;
+	void *user;
+};
+
+struct reading;
+
+int reading_open(struct reading **, const struct reading_options *);
+
+/* Takes NULL. */
+void reading_close(struct reading *);
+
+/* Begins to read the source on a new thread: 0, or -errno: there is no thread. After 0,
+ * reading_take has to follow. */
+int reading_start(struct reading *, struct market *, struct source *);
+
+/* Calls the options' functions until the source is read to its end: 0; -EINTR: interrupted; or the
+ * error that stopped it. The thread is over then. *place: after the last message that was read or,
+ * if an output failed, after its message. After an error the reading cannot start again. */
+int reading_take(struct reading *, struct reading_place *place);
+
+/* The market's output, on the reading thread. */
+void reading_output(struct reading *, const struct market_output *);
+
+#endif
