@@ -17,7 +17,8 @@
  * U6  The pair of U5.
  * U7  A side that goes to sleep stores `sleeps`, then a full fence, then loads the other's
  * position. The other side stores its position, then a full fence, then loads `sleeps`. So at least
- * one of the two sees the other's store: no side sleeps with work to do. */
+ * one of the two sees the other's store: no side sleeps with work to do.
+ *     queue_show_lazily leaves this out: its taker sleeps for a bounded time. */
 #include "publisher/feeds/queue.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@
 #include "bus/error.h"
 
 #define LINE_BYTES 64
-#define LOOKS      8192 /* before a side sleeps; with a pause each, some microseconds */
+#define LOOKS      512 /* before a side sleeps; with a pause each, some microseconds */
 #define SKIP       UINT64_MAX
 
 /* The taker's core has the lines that the giver writes next. The giver asks for them early. */
@@ -229,6 +230,17 @@ bool queue_crowded(const struct queue *queue)
 void queue_show(struct queue *queue)
 {
 	advance(&queue->giver, &queue->taker);
+}
+
+void queue_show_lazily(struct queue *queue)
+{
+	struct side *giver = &queue->giver;
+
+	look(giver, &queue->taker);
+	if (giver->own - giver->other >= queue->size / 4)
+		queue_show(queue);
+	else
+		atomic_store_explicit(&giver->position, giver->own, memory_order_release); /* U3 */
 }
 
 /* -- the taker ----------------------------------------------------------------------------------
