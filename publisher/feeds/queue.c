@@ -9,15 +9,16 @@
  *
  * Memory order:
  *
- * U3  The giver stores `shown` with release, after the entries. The taker loads it with acquire
- *     (U4), before it reads them.
- * U4  The pair of U3.
- * U5  The taker stores `dropped` with release, after it has read the entries. The giver loads it
- *     with acquire (U6), before it writes over them.
- * U6  The pair of U5.
- * U7  A side that goes to sleep stores `sleeps`, then a full fence, then loads the other's
+ * QU1  The giver stores `shown` with release, after the entries. The taker loads it with acquire
+ *     (QU2), before it reads them.
+ * QU2  The pair of QU1.
+ * QU3  The taker stores `dropped` with release, after it has read the entries. The giver loads it
+ *     with acquire (QU4), before it writes over them.
+ * QU4  The pair of QU3.
+ * QU5  A side that goes to sleep stores `sleeps`, then a full fence, then loads the other's
  * position. The other side stores its position, then a full fence, then loads `sleeps`. So at least
- * one of the two sees the other's store: no side sleeps with work to do. */
+ * one of the two sees the other's store: no side sleeps with work to do.
+ *     queue_show_lazily leaves this out: its taker sleeps for a bounded time. */
 #include "publisher/feeds/queue.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@
 #include "bus/error.h"
 
 #define LINE_BYTES 64
-#define LOOKS      8192 /* before a side sleeps; with a pause each, some microseconds */
+#define LOOKS      512 /* before a side sleeps; with a pause each, some microseconds */
 #define SKIP       UINT64_MAX
 
 /* The taker's core has the lines that the giver writes next. The giver asks for them early. */
@@ -117,8 +118,8 @@ static __attribute__((noinline)) void wake(struct side *side)
 /* Shows the other side how far this side is. */
 static void advance(struct side *side, struct side *other)
 {
-	atomic_store_explicit(&side->position, side->own, memory_order_release); /* U3, U5 */
-	atomic_thread_fence(memory_order_seq_cst);                               /* U7 */
+	atomic_store_explicit(&side->position, side->own, memory_order_release); /* QU1, QU3 */
+	atomic_thread_fence(memory_order_seq_cst);                               /* QU5 */
 	if (__builtin_expect(atomic_load_explicit(&other->sleeps, memory_order_relaxed), 0))
 		wake(other);
 }
@@ -127,7 +128,7 @@ static void advance(struct side *side, struct side *other)
 static bool look(struct side *side, const struct side *other)
 {
 	const uint64_t position =
-		atomic_load_explicit(&other->position, memory_order_acquire); /* U4, U6 */
+		atomic_load_explicit(&other->position, memory_order_acquire); /* QU2, QU4 */
 	const bool moved = position != side->other;
 
 	side->other = position;
@@ -160,7 +161,7 @@ static bool wait_for(struct queue *queue, struct side *side, struct side *other,
 	if (moved || queue_closed(queue))
 		return moved;
 	atomic_store_explicit(&side->sleeps, true, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst); /* U7 */
+	atomic_thread_fence(memory_order_seq_cst); /* QU5 */
 	if (!look(side, other) && !queue_closed(queue)) {
 		sleep_for(side, wait_ns, wake_fd);
 		moved = look(side, other);
@@ -229,6 +230,17 @@ bool queue_crowded(const struct queue *queue)
 void queue_show(struct queue *queue)
 {
 	advance(&queue->giver, &queue->taker);
+}
+
+void queue_show_lazily(struct queue *queue)
+{
+	struct side *giver = &queue->giver;
+
+	look(giver, &queue->taker);
+	if (giver->own - giver->other >= queue->size / 4)
+		queue_show(queue);
+	else
+		atomic_store_explicit(&giver->position, giver->own, memory_order_release); /* QU1 */
 }
 
 /* -- the taker ----------------------------------------------------------------------------------

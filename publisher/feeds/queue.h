@@ -42,8 +42,12 @@ void queue_add(struct queue *);
 /* Whether a quarter of the queue or more was added, and is not shown. */
 bool queue_crowded(const struct queue *);
 
-/* Shows the taker all entries that were added. */
+/* Shows the taker all entries that were added, and wakes it if it sleeps. */
 void queue_show(struct queue *);
+
+/* The same, but lets the taker sleep until the queue is crowded. For a taker that looks by itself
+ * from time to time: a wake-up for each batch would cost both sides more than the batch. */
+void queue_show_lazily(struct queue *);
 
 /* -- the taker ----------------------------------------------------------------------------------
  */

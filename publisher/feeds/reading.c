@@ -30,6 +30,7 @@ struct entry {
 };
 
 #define SELECT_SHIFT 24
+#define WAIT_NS      100000 /* of the feed's thread for a batch; longer while nothing comes */
 
 static_assert(sizeof(struct entry) == 24, "behind the queue's head, with 32 bytes of data: a line");
 static_assert(MARKET_SYMBOLS < 1 << SELECT_SHIFT, "symbols of an entry");
@@ -143,7 +144,7 @@ static int read_all(struct reading *reading)
 		if (++batch < READING_BATCH && !queue_crowded(reading->queue))
 			continue;
 		batch = 0;
-		queue_show(reading->queue);
+		queue_show_lazily(reading->queue);
 		if (to_end(reading))
 			return -EINTR;
 	}
@@ -196,6 +197,7 @@ static int give_all(struct reading *reading, struct reading_place *place)
 {
 	const struct reading_options *options = &reading->options;
 	unsigned int batch = 0;
+	uint64_t wait_ns = WAIT_NS;
 
 	for (;;) {
 		const struct entry *entry = queue_first(reading->queue);
@@ -213,9 +215,11 @@ static int give_all(struct reading *reading, struct reading_place *place)
 			}
 		}
 		if (!entry) {
-			queue_wait(reading->queue, options->touch_ns, options->wake_fd);
+			queue_wait(reading->queue, wait_ns, options->wake_fd);
+			wait_ns = 2 * wait_ns < options->touch_ns ? 2 * wait_ns : options->touch_ns;
 			continue;
 		}
+		wait_ns = WAIT_NS;
 		if (entry->what == END) {
 			queue_drop(reading->queue);
 			return 0;

@@ -16,7 +16,7 @@
 #include "publisher/feeds/market.h"
 #include "publisher/feeds/source.h"
 
-#define READING_BYTES 65536
+#define READING_BYTES 1048576
 #define READING_BATCH 256 /* messages that are shown to the feed's thread together */
 
 /* Where the reading is: after a message, or at its end. */

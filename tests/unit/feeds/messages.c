@@ -532,7 +532,6 @@ Test(marks, error_of_a_topic_ends_the_feed_at_its_message)
 	topic("quote", MARKET_QUOTE, 16);
 	add(5, 1);
 	add(5, 2);
-	endless_at = script_count;
 	execute(1, 7);
 	end_day(true);
 	cr_assert_geq(tb_instrument(topics[0].topic, "ACME"), 0);

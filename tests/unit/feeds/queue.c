@@ -79,6 +79,14 @@ Test(queue, batch_is_seen_when_it_is_shown)
 	cr_assert_null(queue_first(queue));
 }
 
+Test(queue, lazy_show_is_seen_by_a_look)
+{
+	put(1, 8);
+	queue_show_lazily(queue);
+	take(1, 8);
+	cr_assert_null(queue_first(queue));
+}
+
 Test(queue, queue_is_crowded_by_a_quarter)
 {
 	for (unsigned int i = 0; i < LINES / 4; i++) {
@@ -153,6 +161,20 @@ Test(queue, close_ends_the_wait_for_an_entry)
 	queue_close(queue);
 	cr_assert_eq(pthread_join(taker, NULL), 0);
 	cr_assert_not(found);
+}
+
+Test(queue, lazy_show_of_a_quarter_wakes_the_taker)
+{
+	pthread_t taker;
+	bool found = false;
+
+	cr_assert_eq(pthread_create(&taker, NULL, wait_long, &found), 0);
+	for (unsigned int i = 0; i < LINES / 4; i++) {
+		put(i, 56);
+		queue_show_lazily(queue);
+	}
+	cr_assert_eq(pthread_join(taker, NULL), 0);
+	cr_assert(found);
 }
 
 Test(queue, readable_file_ends_the_wait_for_an_entry)
