@@ -10,15 +10,16 @@
  * Memory order:
  *
  * QU1  The giver stores `shown` with release, after the entries. The taker loads it with acquire
- *     (QU2), before it reads them.
+ *      (QU2), before it reads them.
  * QU2  The pair of QU1.
  * QU3  The taker stores `dropped` with release, after it has read the entries. The giver loads it
- *     with acquire (QU4), before it writes over them.
+ *      with acquire (QU4), before it writes over them.
  * QU4  The pair of QU3.
  * QU5  A side that goes to sleep stores `sleeps`, then a full fence, then loads the other's
- * position. The other side stores its position, then a full fence, then loads `sleeps`. So at least
- * one of the two sees the other's store: no side sleeps with work to do.
- *     queue_show_lazily leaves this out: its taker sleeps for a bounded time. */
+ *      position. The other side stores its position, then a full fence, then loads `sleeps`. So at
+ *      least one of the two sees the other's store: no side sleeps with work to do.
+ *      queue_show_lazily leaves this out: its taker sleeps for a bounded time.
+ */
 #include "publisher/feeds/queue.h"
 
 #include <errno.h>
