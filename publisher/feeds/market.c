@@ -484,9 +484,8 @@ static __attribute__((noinline)) void malformed(struct market *market, int resul
 
 void market_expect(struct market *market, const uint8_t *bytes, size_t length)
 {
-	const uint16_t locate = book_ahead(&market->ahead, &market->book, bytes, length);
-
-	__builtin_prefetch(&market->symbols[locate], 1);
+	__builtin_prefetch(
+		&market->symbols[book_ahead(&market->ahead, &market->book, bytes, length)], 1);
 }
 
 /* Processes a message of a type. Inlined for each type that is known. */
