@@ -20,7 +20,7 @@ struct source_message {
 	const uint8_t *bytes; /* valid until the next call */
 	size_t length;
 	uint64_t offset; /* of the message's frame, in bytes of the uncompressed stream */
-	/* A later message, whose memory is worth fetching now; NULL: none is known. Each comes at
+	/* A later message, whose memory is worth fetching now, or NULL. Each comes at
 	 * most once, in the order of the messages, unchecked. Valid until the next call. */
 	const uint8_t *ahead;
 	size_t ahead_length;
