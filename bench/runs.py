@@ -146,7 +146,7 @@ def reports(script, found):
 
 
 def plots_leave_out_zeros():
-    """A transport that never ran on its core has no point."""
+    """The plot leaves out a transport whose core was away."""
     import report
 
     ran, stood = ({"value": value, "worst": value, "best": value} for value in (2.0, 0.0))

@@ -126,8 +126,8 @@ RECORD_INLINE void slot_put(struct slot *slot, size_t i, uint64_t word)
  * as head says; the rest of their last word is zero. salt NULL: no check.
  *
  * The payload is written from its last word to its first, and the header after it. Readers watch
- * the line of the sequence: if the header came first, they would take that line away while the
- * writer waits for the other lines.
+ * the line of the sequence. If the header came first, they would take that line while the writer
+ * waits for the other lines.
  *
  * The check is computed after the rest of the body is written. With `fixed`, length is a
  * compile-time constant, and the check is computed in registers. Any other payload is hashed from
