@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the library of another commit, to be measured beside this build."""
 import re
+import shutil
 import subprocess
 
 
@@ -35,10 +36,13 @@ def build(root, commit):
     name = found.stdout.strip()
     folder = root / "build/against" / name[:12]
     tree, made = folder / "tree", folder / "build"
-    if not (tree / "meson.build").exists():
-        tree.mkdir(parents=True, exist_ok=True)
+    if not tree.exists():
+        part = folder / "part"  # an interruption leaves no tree that looks whole
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
         archive = subprocess.run(["git", "archive", name], cwd=root, capture_output=True, check=True).stdout
-        subprocess.run(["tar", "-x"], cwd=tree, input=archive, check=True)
+        subprocess.run(["tar", "-x"], cwd=part, input=archive, check=True)
+        part.rename(tree)
     if not (made / "build.ninja").exists():
         run(["meson", "setup", made, tree, "--buildtype=release", "-Dtests=disabled"], root)
     run(["ninja", "-C", made], root)

@@ -118,10 +118,12 @@ static inline void machine_prefetch_write(const void *line)
 #endif
 }
 
+#define PAYLOAD_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
 static inline void payload_fill(uint64_t *payload, uint32_t words, uint64_t number)
 {
 	for (uint32_t i = 0; i < words; i++)
-		payload[i] = number * UINT64_C(0x9e3779b97f4a7c15) + i;
+		payload[i] = number * PAYLOAD_FACTOR + i;
 }
 
 static inline uint64_t payload_wrong(const uint64_t *payload, uint32_t words, uint64_t number)
@@ -129,7 +131,7 @@ static inline uint64_t payload_wrong(const uint64_t *payload, uint32_t words, ui
 	uint64_t wrong = 0;
 
 	for (uint32_t i = 0; i < words; i++)
-		wrong |= payload[i] ^ (number * UINT64_C(0x9e3779b97f4a7c15) + i);
+		wrong |= payload[i] ^ (number * PAYLOAD_FACTOR + i);
 	return wrong != 0;
 }
 

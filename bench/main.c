@@ -10,16 +10,20 @@
  *   transfer, stream, hiccups, clock  the machine's own limits (TRANSPORT is ignored)
  *   publish     ns per message of 64, after the readers have read all earlier messages and have
  *               waited a little for the next. Median of all.
+ *   caught      ns per message of 64, shortly after the batch before, while the reader looks for
+ *               it. Also the share of looks that brought no message, and the messages between
+ *               writer and reader (median).
  *   throughput  million messages per second of the slowest reader, and the share that it lost. The
  *               writer never waits. With `lossless` it waits until the slowest reader left room,
- *               as buses with back-pressure do: readers store how many they have read.
- *               Also the share of looks that brought no message, and the messages between writer
- * and reader (median). latency     ns one way: half of a round trip through two rings between two
- * processes open        ns from the time a message was due, every INTERVAL_NS, until it was read.
- * Messages due while the writer stood still are late. A lost message is late until the next message
- * comes. drain       ns per message of reading a batch, in the process that wrote it. Median of
- * all. peers       the peers that this program has count       MS thousand messages written inside
- * bench_counted(), for callgrind
+ *               as buses with back-pressure do: readers store how many they have read. Also the
+ *               looks and the distance, as in `caught`.
+ *   latency     ns one way: half of a round trip through two rings between two processes
+ *   open        ns from the time a message was due, every INTERVAL_NS, until it was read. Messages
+ *               due while the writer stood still are late. A lost message is late until the next
+ *               message comes.
+ *   drain       ns per message of reading a batch, in the process that wrote it. Median of all.
+ *   peers       the peers that this program has
+ *   count       MS thousand messages written inside bench_counted(), for callgrind
  *
  * The writer runs on the first core, the readers on the next cores, each in a process of its own.
  */

@@ -104,7 +104,7 @@ static double reader_mean(const struct run *run, const struct outcome *outcome)
 static int throughput_main(struct run *run)
 {
 	struct maker *maker = maker_open(run);
-	double slowest = 0, mean = 0, lost = 0, empty = 0, distance = 0, rate;
+	double slowest = 0, lost = 0, empty = 0, distance = 0, rate;
 	uint64_t warm, until, taken = 0;
 	void *writer;
 
@@ -127,15 +127,13 @@ static int throughput_main(struct run *run)
 		if (i > 0 && rate >= slowest)
 			continue;
 		slowest = rate;
-		mean = reader_mean(run, outcome);
 		lost = (double)outcome->tally.lost /
 		       (double)(outcome->tally.lost + outcome->tally.received + 1);
 		empty = (double)outcome->empty / (double)(outcome->looks + 1);
 		distance = outcome->distance;
 	}
-	printf("{\"value\": %.4f, \"mean\": %.4f, \"lost\": %.4f, \"empty\": %.3f, "
-	       "\"distance\": %.0f}\n",
-	       slowest, mean, lost, empty, distance);
+	printf("{\"value\": %.4f, \"lost\": %.4f, \"empty\": %.3f, \"distance\": %.0f}\n", slowest,
+	       lost, empty, distance);
 	run->transport->close(writer);
 	free(maker);
 	return 0;

@@ -93,7 +93,7 @@ def load(paths):
 # -- the plots ----------------------------------------------------------------------------------
 
 def points(run, ours, theirs):
-    """{series: {payload: median, worst, best}} of a plot."""
+    """{series: {payload: median, worst, best}} of a plot. A median of 0 has no place on its axis."""
     rows, found = {row["name"]: row for row in run["results"]}, {name: {} for name in SERIES}
     for payload in rings.PAYLOADS:
         for setting in rings.SETTINGS:
@@ -102,12 +102,13 @@ def points(run, ours, theirs):
             for row in (rows[name] for name in names if name in rows and rows[name]["value"]):
                 found[setting].setdefault(payload, row)
                 for other, figures in row["beside"].items():
-                    found[other].setdefault(payload, figures)
+                    if figures["value"]:
+                        found[other].setdefault(payload, figures)
     return {name: of_payload for name, of_payload in found.items() if of_payload}
 
 
 def script(title, axis, series):
-    """gnuplot's commands. A value of 0 has no place on the axis."""
+    """gnuplot's commands. The line of a worst run of 0 begins at the median."""
     payloads = [payload for payload in rings.PAYLOADS if any(payload in found for found in series.values())]
     data, parts, all_values = [], [], []
     for turn, (name, found) in enumerate(series.items()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of rings: publish, throughput, latency and open, each in many short runs.
+"""The rows of rings: publish, caught, throughput, latency and open, each in many short runs.
 
 A run measures all transports of a row beside each other, in drawn order. They are the yardsticks, this build and, if
 asked, another build of the library. The machine is looked at before and after. A run is thrown away if the cores
@@ -53,7 +53,7 @@ class Group:
         return ("bare",) if self.measure == "open" else ("bare", "log")
 
     def bound(self, setting):
-        """(bound of the ratio, what the yardstick is), or None."""
+        """The bound of the ratio, or None."""
         local = setting == "local"
         if self.measure == "latency":
             return 1.05 if local else 1.25
@@ -69,7 +69,9 @@ class Group:
             return (2.0 if local else 3.0) if self.readers == 0 else None
         if self.readers:
             return 1.0
-        return 2.2 if self.payload == 256 and not local else None if self.payload == 256 else 1.2 if local else 1.8
+        if self.payload == 256:
+            return None if local else 2.2
+        return 1.2 if local else 1.8
 
 
 def groups(cores, comparable):

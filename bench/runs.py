@@ -79,17 +79,19 @@ def rings(names, found, many):
     expected = {f"publish/32/8m/{flush}/{setting}/0" for flush in ("batch", "each") for setting in SETTINGS}
     expected |= {f"publish/64/256k/batch/{setting}/0" for setting in SETTINGS} | {"publish/64/64m/batch/local/0"}
     if many:
+        expected |= {f"caught/64/256k/{setting}" for setting in SETTINGS}
         expected |= {f"throughput/256/8m/batch/{mode}/{setting}/1" for mode in ("lossless", "free")
                      for setting in SETTINGS}
     assert expected <= set(names), expected - set(names)
     kinds = {"best", "worst", "value"}
     for row in found["results"]:
-        if not row["name"].startswith(("publish", "throughput", "latency")):
+        if not row["name"].startswith(("publish", "caught", "throughput", "latency")):
             continue
         assert row["beside"].keys() == {"bare", "log"} and kinds <= row.keys(), row
         assert all(kinds == figures.keys() for figures in row["beside"].values()), row
         assert row["bare_worst"] == row["beside"]["bare"]["worst"] and row["cores"], row
         assert (row["steady"] is not None) == row["name"].startswith("throughput"), row
+        assert ("of the looks brought nothing" in row["more"]) == row["name"].startswith("caught"), row
     bounds = {row["name"]: row["bound"] for row in found["results"]}
     assert bounds["publish/32/8m/batch/checked/0"] == 1.8 and bounds["publish/32/8m/each/checked/0"] == 3, bounds
     assert not many or bounds["throughput/256/8m/batch/lossless/checked/1"] == 0.8, bounds
@@ -143,6 +145,15 @@ def reports(script, found):
             assert f"| {row['name']} |" in written[0]["figures.md"].decode(), row
 
 
+def plots_leave_out_zeros():
+    """The plot leaves out a transport whose core was away."""
+    import report
+
+    ran, stood = ({"value": value, "worst": value, "best": value} for value in (2.0, 0.0))
+    run = {"results": [{"name": "latency/64/local", **ran, "beside": {"bare": stood, "log": ran}}]}
+    assert report.points(run, *report.PLOTS["latency"][2:]).keys() == {"local", "log"}
+
+
 def peers_are_judged():
     """The best peer of Debian gets the bounds; the transfer allows a latency beside any peer."""
     import peers
@@ -194,8 +205,9 @@ def main(script, build):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "bench.json"
         subprocess.run([script, "--tiny", "--build", build, "--json", path, "limit", "publish/32/8m", "publish/64/256k",
-                        "publish/64/64m/batch/local/0", "throughput/256/8m/batch", "latency/64", "open/256", "batches",
-                        "joins", "images", "get", "conflate", "topics/16", "merge", "idle"], check=True)
+                        "publish/64/64m/batch/local/0", "caught/64/256k", "throughput/256/8m/batch", "latency/64",
+                        "open/256", "batches", "joins", "images", "get", "conflate", "topics/16", "merge", "idle"],
+                       check=True)
         found = json.loads(path.read_text())
     names = [row["name"] for row in found["results"]]
     assert names and len(names) == len(set(names)), names
@@ -216,6 +228,7 @@ def main(script, build):
     refusals(script, build)
     reports(script, found)
     sys.path.insert(0, str(pathlib.Path(script).resolve().parent.parent / "bench"))
+    plots_leave_out_zeros()
     peers_are_judged()
     exchanged(build)
     if many:

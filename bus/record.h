@@ -108,8 +108,8 @@ int record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, boo
 int record_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
 		uint64_t *found, const uint64_t *salt);
 
-/* The function that does what record_take does, and is fastest for records of this length in topics
- * with or without checks. Slots have room for this length. */
+/* The function that does what record_take does for any sequence but 0. It is fastest for records of
+ * this length, in topics with or without checks. Slots have room for this length. */
 typedef int record_taker(const struct slot *, size_t slot_bytes, uint64_t sequence, struct record *,
 			 uint64_t *found, const uint64_t *salt);
 record_taker *record_taker_of(size_t length, bool checked);

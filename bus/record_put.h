@@ -125,8 +125,9 @@ RECORD_INLINE void slot_put(struct slot *slot, size_t i, uint64_t word)
 /* Writes a record into a slot: sequence 0, body, sequence. The payload is `length` private bytes,
  * as head says; the rest of their last word is zero. salt NULL: no check.
  *
- * The words are written from the last to the first. A reader watches the first line: it would take
- * that line away while the writer waits for the others.
+ * The payload is written from its last word to its first, and the header after it. Readers watch
+ * the line of the sequence. If the header came first, they would take that line while the writer
+ * waits for the other lines.
  *
  * The check is computed after the rest of the body is written. With `fixed`, length is a
  * compile-time constant, and the check is computed in registers. Any other payload is hashed from

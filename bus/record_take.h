@@ -44,7 +44,7 @@ RECORD_INLINE void payload_copy(const struct slot *slot, struct record *copy, si
 	}
 }
 
-/* Whether the slot still holds `sequence`, after its words were copied. */
+/* After the words of a slot were copied: 0 if it still holds `sequence`, or -EAGAIN. */
 RECORD_INLINE int slot_stays(const struct slot *slot, uint64_t sequence)
 {
 	atomic_thread_fence(memory_order_acquire); /* R2 */

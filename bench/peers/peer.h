@@ -4,11 +4,14 @@
 #ifndef TICKBUS_BENCH_PEER_H
 #define TICKBUS_BENCH_PEER_H
 
+#include <assert.h>
+
 #include "bench/bench.h"
 
-/* The inverse of payload_fill()'s factor, modulo 2^64. */
 #define PEER_INVERSE UINT64_C(0xf1de83e19937733d)
 #define PEER_LOOK    256 /* messages that a reader takes at a time */
+
+static_assert(PEER_INVERSE * PAYLOAD_FACTOR == 1, "the inverse modulo 2^64");
 
 /* Counts a message that came. *next: the number that the next message has if nothing is lost. */
 static inline void peer_take(struct tally *tally, uint64_t *next, const void *data, size_t bytes,

@@ -231,8 +231,7 @@ static void take_while_written(uint64_t n)
 	} while (weak_apply());
 }
 
-/* Whole polls load more in between, and those barriers help. These takes have only their
- * own. */
+/* A whole poll has more barriers, which hide that a barrier of the take is missing. */
 Test(weak, reordered_loads_of_a_single_slot_stay_exact)
 {
 	walk_open(&walk, SCHEME, TB_TOPIC_UNCHECKED | TB_TOPIC_NO_LAST_VALUE, seed);
