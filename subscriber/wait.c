@@ -88,6 +88,8 @@ static enum pending work_pending(const struct tb_subscriber *subscriber, uint64_
 	uint64_t due_ns;
 
 	*ends_ns = 0;
+	if (subscriber->completions.count > 0)
+		return PENDING_NOW; /* the link does not report them again */
 	for (const struct tb_subscription *s = subscriber->subscriptions; s;
 	     s = s->next_subscription) {
 		if (!s->merge || !s->sources || s->closing)

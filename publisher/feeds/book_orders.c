@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* O-I1  A reference hashes to a group. From there up to the group of its order, but not that group,
- *       each group counts the order in `passed`. So a search ends at a group that no order has
- * passed. O-I2  With the fast hash, at most one operation takes more than BOOK_ORDERS_STEPS steps.
- */
+ *       each group counts the order in `passed`. So a search ends at a group with a count of 0.
+ * O-I2  With the fast hash, at most one operation takes more than BOOK_ORDERS_STEPS steps. */
 #include "publisher/feeds/book_orders.h"
 
 #include <assert.h>

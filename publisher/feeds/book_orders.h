@@ -13,8 +13,9 @@
  * uses a hash with a random key, for which no choice of references is bad.
  *
  * Memory   176 bytes per group. Once there are enough orders, 3/8 to 3/4 of the places are in use.
- *          That is 34 to 67 bytes per order, and 101 for a moment while the table doubles. Huge
- *          pages are asked for: a search is in a page of its own. */
+ *          That is 34 to 67 bytes per order. For a moment there are two tables: 101 bytes while the
+ *          table doubles, up to 134 when the hash changes. Huge pages are asked for: a search is in
+ *          a page of its own. */
 #ifndef TICKBUS_FEEDS_BOOK_ORDERS_H
 #define TICKBUS_FEEDS_BOOK_ORDERS_H
 

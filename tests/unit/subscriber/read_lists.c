@@ -249,3 +249,22 @@ Test(read_lists, value_read_posts_the_list_first)
 	cr_assert(of[0].records == 4 && of[1].records == 4);
 	cr_expect_eq(got, 1, "%s", tb_error());
 }
+
+/* tb_get took it from the link, which does not report it to a sleeper any more. */
+Test(read_lists, completion_that_is_kept_ends_a_wait)
+{
+	const struct tb_record *value;
+
+	late_two_read(0);
+	UNTIL(late_is_discovered() && late.count == 0);
+	scene_publish(topic, 3, 3);
+	source->look = true;
+	UNTIL(late_slots_held() == 1);
+	late.at_once = true;
+	cr_assert_eq(tb_get(source, 0, &value), 1, "%s", tb_error());
+	cr_assert_eq(subscriber->completions.count, 1);
+	cr_expect_eq(tb_wait(subscriber, 0), 1);
+	cr_expect_not(subscriber->woken, "the wait ended for another reason");
+	late_poll_once();
+	cr_expect_eq(notes.records, 3);
+}
