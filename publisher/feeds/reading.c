@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* T-I3  The queue is shown between two messages only. So when the feed's thread finds it empty, it
  *       has all outputs of each message so far.
- * T-I4  The entry of the end is the last, and no reading thread outlives reading_take. */
+ * T-I4  The entry of the end is the last, and no reading thread outlives reading_take.
+ * T-I5  `idle` follows a message or an output. So the topics of a source that hangs become stale,
+ * as they do if one thread reads and publishes. */
 #include "publisher/feeds/reading.h"
 
 #include <assert.h>
@@ -43,6 +45,7 @@ struct reading {
 	pthread_t thread;
 	/* The reading thread writes this for each message, so in lines apart: */
 	_Alignas(64) struct reading_place place;
+	_Atomic uint64_t messages; /* place.message, for the feed's thread */
 	_Alignas(64) int result;
 	char error[ERROR_BYTES];
 };
@@ -134,6 +137,7 @@ static int read_all(struct reading *reading)
 
 	while ((result = source_next(reading->source, &message)) > 0) {
 		place->message++;
+		atomic_store_explicit(&reading->messages, place->message, memory_order_relaxed);
 		if (message.ahead)
 			market_expect(reading->market, message.ahead, message.ahead_length);
 		if (day_marks_note(&place->marks, &message) && !place->marks.started)
@@ -197,7 +201,7 @@ static int give_all(struct reading *reading, struct reading_place *place)
 {
 	const struct reading_options *options = &reading->options;
 	unsigned int batch = 0;
-	uint64_t wait_ns = WAIT_NS;
+	uint64_t wait_ns = WAIT_NS, read, read_before = 0;
 
 	for (;;) {
 		const struct entry *entry = queue_first(reading->queue);
@@ -209,8 +213,10 @@ static int give_all(struct reading *reading, struct reading_place *place)
 				return result;
 			if (atomic_load_explicit(options->interrupted, memory_order_relaxed))
 				return -EINTR;
-			if (!entry || ++batch >= options->batch) {
+			read = atomic_load_explicit(&reading->messages, memory_order_relaxed);
+			if (entry ? ++batch >= options->batch : batch > 0 || read != read_before) {
 				batch = 0;
+				read_before = read;
 				options->idle(options->user);
 			}
 		}
@@ -240,6 +246,7 @@ int reading_start(struct reading *reading, struct market *market, struct source 
 	int code;
 
 	reading->place = (struct reading_place){ 0 };
+	atomic_store_explicit(&reading->messages, 0, memory_order_relaxed);
 	reading->market = market;
 	reading->source = source;
 	code = pthread_create(&reading->thread, NULL, thread_run, reading);

@@ -30,7 +30,7 @@ struct reading_options {
 	const _Atomic bool *interrupted; /* once true, the reading ends at its current message */
 	int wake_fd;                     /* can be read once *interrupted is true */
 	uint64_t midnight_ns;            /* as the market's */
-	uint64_t touch_ns;               /* how often `idle` is called at least */
+	uint64_t touch_ns;               /* how often `idle` is called while messages are read */
 
 	/* On the feed's thread: */
 
@@ -41,7 +41,8 @@ struct reading_options {
 	/* The message has no more outputs. 0, or the -errno of its outputs, which ends the reading.
 	 * May be called again before the next output. */
 	int (*ended)(void *user);
-	/* After `ended`: there is nothing more for now, or `batch` messages had outputs since. */
+	/* After `ended`: `batch` messages had outputs since the last call. Or there are no more for
+	 * now, and messages were read since the last call. */
 	void (*idle)(void *user);
 	unsigned int batch;
 	void *user;
