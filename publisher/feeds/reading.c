@@ -3,7 +3,7 @@
  *       has all outputs of each message so far.
  * T-I4  The entry of the end is the last, and no reading thread outlives reading_take.
  * T-I5  `idle` follows a message or an output. So the topics of a source that hangs become stale,
- * as they do if one thread reads and publishes. */
+ *       as with a single thread. */
 #include "publisher/feeds/reading.h"
 
 #include <assert.h>
