@@ -7,7 +7,7 @@
 #include "bench/run.h"
 
 #define REST_NS       10000.0 /* between two batches, so that readers are idle again */
-#define SHORT_REST_NS 600.0   /* so that the reader has caught up, and is not idle for long */
+#define SHORT_REST_NS 2000.0  /* so that the reader has caught up, and is not idle for long */
 
 static void rest(const struct run *run, double ns)
 {
