@@ -21,15 +21,16 @@ static unsigned int given, outputs, looks, idles;
 static int next(struct source *source, struct source_message *message)
 {
 	static uint8_t bytes[ITCH_LENGTH_MAX];
+	const unsigned int number = ++given;
 	struct itch_message add = {
 		.type = 'A',
 		.locate = 5,
-		.time_ns = ++given,
-		.add = { .reference = given, .side = 'B', .shares = 100, .price = 10000 },
+		.time_ns = number,
+		.add = { .reference = number, .side = 'B', .shares = 100, .price = 10000 },
 	};
 
 	(void)source;
-	if (given > MESSAGES) {
+	if (number > MESSAGES) {
 		sem_wait(&hung);
 		return 0;
 	}
