@@ -74,6 +74,14 @@ def ended(build):
         assert running.returncode == 1 and "a reader ended before the writer" in said, (running.returncode, said)
 
 
+def lossless(build):
+    """A lossless writer without readers would wait for nobody: it is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = subprocess.run([f"{build}/bench/tickbus-bench", folder, "throughput", "bare", "32", "0", "60", "262144", "64",
+                                "lossless"], capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1 and "expected at least 1 reader" in found.stderr and not found.stdout, found
+
+
 def rings(names, found, many):
     """All rows of a group are there, with what the short runs say."""
     expected = {f"publish/32/8m/{flush}/{setting}/0" for flush in ("batch", "each") for setting in SETTINGS}
@@ -231,6 +239,7 @@ def main(script, build):
     plots_leave_out_zeros()
     peers_are_judged()
     exchanged(build)
+    lossless(build)
     if many:
         ended(build)
     if many and counters_agree():
