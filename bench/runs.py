@@ -5,6 +5,7 @@ a while, which must show in their output.
 
   runs.py SCRIPT BUILD
 """
+import contextlib
 import json
 import math
 import os
@@ -125,6 +126,48 @@ def refused(script, options, status, words, environment=None):
     assert found.returncode == status and words in found.stderr and not found.stdout, (options, found)
 
 
+def stopped(script, build):
+    """SIGTERM and SIGINT end a run with its children, and remove its folders."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(number) == signal.SIG_IGN:  # a shell's background job inherits this
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            with subprocess.Popen([script, "--build", build, "limit"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True, env=dict(os.environ, TMPDIR=folder)) as running:
+                while not (begun := measuring(running.pid)):
+                    assert running.poll() is None, running.communicate()
+                    time.sleep(0.001)
+                running.send_signal(number)
+                out, err = running.communicate()
+            assert running.returncode == 128 + number and not out, (running.returncode, out, err)
+            assert err.count("\n") == 1 and f"stopped by {number.name}" in err, err
+            assert not any(path.exists() for path in begun) and not os.listdir(folder), begun
+
+
+def builds_again():
+    """A build whose build.ninja an interruption took away is made again."""
+    import against
+
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = pathlib.Path(folder) / "source", pathlib.Path(folder) / "build"
+        source.mkdir()
+        (source / "meson.build").write_text("project('part')\n")
+        against.configure(source, made)
+        (made / "build.ninja").unlink()
+        against.configure(source, made)
+        assert (made / "build.ninja").exists()
+
+
+def measuring(pid):
+    """A script's child that measures, and its folder."""
+    with contextlib.suppress(OSError):  # it has ended since
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            words = pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")
+            if words[0].endswith("/tickbus-bench"):
+                return [pathlib.Path(f"/proc/{child}"), pathlib.Path(words[1])]
+    return []
+
+
 def reports(script, found):
     """The same rows give the same files; a file that --json did not write is refused."""
     with tempfile.TemporaryDirectory() as folder:
@@ -240,6 +283,8 @@ def main(script, build):
     peers_are_judged()
     exchanged(build)
     lossless(build)
+    stopped(script, build)
+    builds_again()
     if many:
         ended(build)
     if many and counters_agree():

@@ -4,13 +4,11 @@ import json
 import os
 import pathlib
 import platform
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 
 import against
+import children
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SETTINGS = ("local", "checked")
@@ -50,8 +48,7 @@ class Session:
         return not self.options.names or any(name.split("/")[0] == first for name in self.options.names)
 
     def command(self, args, environment=None):
-        done = subprocess.run([str(a) for a in args], capture_output=True, text=True,
-                              env={**self.environment, **(environment or {})})
+        done = children.run(args, env={**self.environment, **(environment or {})})
         if done.returncode:
             raise Failed(f"{' '.join(map(str, args))}: exit status {done.returncode}\n{done.stderr}")
         return done.stdout
@@ -59,7 +56,7 @@ class Session:
     def measure(self, measure, transport, payload, readers, ring=RINGS["256k"], flush=BATCH,
                 lossless=False, environment=None, wrap=(), ms=None):
         """One run of the measuring program, in its own folder."""
-        with tempfile.TemporaryDirectory(prefix="tickbus-bench-", dir=memory_folder()) as folder:
+        with children.folder(memory_folder()) as folder:
             printed = self.command([*wrap, self.build / "bench/tickbus-bench", folder, measure,
                                     transport, payload, readers, ms or self.options.ms, ring, flush,
                                     *["lossless"] * lossless], environment)
@@ -84,11 +81,8 @@ class Session:
         self.rows.append(row)
 
     def in_a_folder(self, program, *args):
-        self.environment["TICKBUS_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="tickbus-bench-")
-        try:
-            return json.loads(self.command([self.build / program, *args]))
-        finally:
-            shutil.rmtree(self.environment.pop("TICKBUS_RUNTIME_DIR"))
+        with children.folder() as folder:
+            return json.loads(self.command([self.build / program, *args], {"TICKBUS_RUNTIME_DIR": str(folder)}))
 
 
 def counters_agree():
