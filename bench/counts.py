@@ -10,6 +10,13 @@ COUNT_BATCH = 64  # records a flush
 DRAIN_MS = 2000  # under callgrind
 
 
+def names():
+    settings = (*SETTINGS, "marked")
+    return ([f"instructions/{setting}/{function}" for setting in settings for function in ("tb_publish", "tb_flush")] +
+            [f"instructions/{setting}{more}" for setting in SETTINGS for more in ("", "/more/1", "/more/3")] +
+            [f"batches/{setting}{more}" for setting in SETTINGS for more in ("", "/instructions")])
+
+
 def counted(session, function, measure, transport, readers, ms):
     """(instructions in this function and what it calls, what the program printed)."""
     with children.folder() as folder:

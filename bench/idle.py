@@ -18,6 +18,8 @@ topics:
   - { name: a.quote, feed: a, select: quote, schema: quote }
 """
 
+NAMES = ("idle/pubd", "idle/subscriber")
+
 
 def idle(session):
     if not session.wanted("idle"):

@@ -43,6 +43,11 @@ AERONMD_PRIORITY = 2  # measured threads have 1
 START_S = 5
 
 
+def names():
+    return [f"peers/{peer}/{group.measure}/{group.payload}/{group.readers}/{setting}" for peer in NAMES
+            for group in groups(max(count for _, count in MEASURES)) for setting in SETTINGS]
+
+
 class Missing(Exception):
     pass
 

@@ -127,7 +127,7 @@ def wanted_groups(session):
 def rows(session):
     """All wanted rows of rings, after the limits."""
     wanted = wanted_groups(session)
-    if not wanted:
+    if not any(session.wanted(group.name(setting)) for group in groups(READERS_MAX + 1, True) for setting in SETTINGS):
         return
     session.notes["left_out"] = list(left_out(session.cores, session.comparable))
     for words in session.notes["left_out"]:

@@ -112,6 +112,9 @@ def refusals(script, build):
     """Wrong options are refused before anything is measured."""
     for options, status, words in (
             (["nonsense"], 2, "found nonsense, expected"), (["peers/zmq"], 2, "expected --peers beside it"),
+            (["publish/99"], 2, "found row publish/99, expected after publish/ one of: 32, 64, 256"),
+            (["publish/64/locl"], 2, "found row publish/64/locl, expected after publish/64/ one of: 256k, 8m, 64m"),
+            (["get/64/fast"], 2, "found row get/64/fast, expected get/64"),
             (["--peers", "peers/nonsense"], 2, "found peer nonsense, expected one of: zmq, iceoryx, aeron"),
             (["--peers", "--aeron", "/nowhere"], 2, "found no lib/libaeron.so in /nowhere"),
             (["--peers", "peers/aeron"], 1, "found no peer, expected --aeron FOLDER"),

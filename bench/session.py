@@ -41,7 +41,13 @@ class Session:
             self.environment["TICKBUS_BENCH_REALTIME"] = "1"
 
     def wanted(self, name):
-        return not self.options.names or any(name.startswith(n) for n in self.options.names)
+        """Whether a row is wanted, or any row of a part: joins is measured for the sake of joins/many."""
+        return not self.options.names or any(
+            name.startswith(asked) or asked.startswith(f"{name}/") for asked in self.options.names)
+
+    def chosen(self, name):
+        """Whether the name of a row begins with a name on the command line."""
+        return not self.options.names or any(name.startswith(asked) for asked in self.options.names)
 
     def wanted_part(self, first):
         """Whether rows whose names begin so may be wanted."""
