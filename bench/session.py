@@ -28,7 +28,7 @@ class Session:
         self.cores = len(os.sched_getaffinity(0))
         self.comparable = counters_agree()
         self.rows = []
-        self.thrown = 0
+        self.thrown = {"away": 0, "moved": 0}  # runs, by the reason
         self.clock_ns = None  # what reading the clock costs
         self.notes = {}  # of the run, for --json: what was left out, versions of peers
         self.theirs = self.their_build = self.their_commit = None
