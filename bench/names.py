@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of all rows of scripts/bench, on any machine, and what a name on its command line selects."""
+"""The parts of scripts/bench, the names of all their rows on any machine, and the check of a name."""
 import counts
 import feed
 import idle
@@ -10,6 +10,13 @@ import rings
 import wire
 from session import SETTINGS
 
+PARTS = {  # the first word of the rows' names: what measures them
+    "limit": limits.rows, "publish": rings.rows, "caught": rings.rows, "throughput": rings.rows,
+    "latency": rings.rows, "open": rings.rows,
+    "instructions": counts.instructions, "batches": counts.batches, "itch": feed.itch, "joins": programs.joins,
+    "images": programs.images, "get": programs.get, "conflate": programs.conflate, "topics": programs.topics,
+    "merge": programs.merge, "rdma": wire.rdma, "idle": idle.idle, "peers": peers.measure,
+}
 ALL = (*limits.names(), *(group.name(setting) for group in rings.groups(rings.READERS_MAX + 1, True)
                           for setting in SETTINGS),
        *counts.names(), *feed.NAMES, *programs.names(), *wire.RDMA, *idle.NAMES, *peers.names())

@@ -80,7 +80,7 @@ def ended(build):
 
 
 def lossless(build):
-    """A lossless writer without readers would wait for nobody: it is refused."""
+    """A lossless writer without readers would wait for its whole time limit, so it is refused."""
     with tempfile.TemporaryDirectory() as folder:
         found = subprocess.run([f"{build}/bench/tickbus-bench", folder, "throughput", "bare", "32", "0", "60", "262144", "64",
                                 "lossless"], capture_output=True, text=True, timeout=60)
@@ -323,6 +323,8 @@ def main(script, build):
     refusals(script, build)
     reports(script, found)
     sys.path.insert(0, str(pathlib.Path(script).resolve().parent.parent / "bench"))
+    import names as rows_of_all
+    assert set(names) <= set(rows_of_all.ALL), set(names) - set(rows_of_all.ALL)
     plots_leave_out_zeros()
     peers_are_judged()
     exchanged(build)
