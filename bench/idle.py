@@ -31,9 +31,10 @@ def idle(session):
         def start(name, *command):
             """A program and the file of what it says."""
             said = running.enter_context(open(folder / name, "w+", encoding="utf-8"))
-            child = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=said,
-                                     env=dict(os.environ, TICKBUS_RUNTIME_DIR=str(folder)))
+            child = children.start(command, stdout=subprocess.DEVNULL, stderr=said,
+                                   env=dict(os.environ, TICKBUS_RUNTIME_DIR=str(folder)))
             running.callback(children.end, child)
+            children.Held.end()
             return name, child, said
 
         started = [start("pubd", session.build / "publisher/pubd/pubd", settings),
