@@ -4,13 +4,15 @@ import re
 import shutil
 import subprocess
 
+import children
+
 
 class Wrong(Exception):
     pass
 
 
 def run(command, folder, **more):
-    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, **more)
+    done = children.run(command, cwd=folder, **more)
     if done.returncode:
         raise Wrong(f"{' '.join(map(str, command))}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -25,6 +27,17 @@ def library_of(build):
     if len(found) != 1:
         raise Wrong(f"{build}/lib: found {len(found)} libraries, expected 1")
     return found[0]
+
+
+def configure(source, made, *options):
+    """Makes or updates a build. An interruption may leave a folder without build.ninja, which meson takes for a
+    complete build: it is made again."""
+    if (made / "build.ninja").exists():
+        run(["meson", "configure", made, *options], source)
+    else:
+        shutil.rmtree(made, ignore_errors=True)
+        run(["meson", "setup", made, source, *options], source)
+    run(["ninja", "-C", made], source)
 
 
 def build(root, commit):
@@ -43,9 +56,7 @@ def build(root, commit):
         archive = subprocess.run(["git", "archive", name], cwd=root, capture_output=True, check=True).stdout
         subprocess.run(["tar", "-x"], cwd=part, input=archive, check=True)
         part.rename(tree)
-    if not (made / "build.ninja").exists():
-        run(["meson", "setup", made, tree, "--buildtype=release", "-Dtests=disabled"], root)
-    run(["ninja", "-C", made], root)
+    configure(tree, made, "--buildtype=release", "-Dtests=disabled")
     return name, made
 
 

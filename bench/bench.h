@@ -3,7 +3,7 @@
  *
  * A transport moves messages from a writer process to reader processes, through a ring of `slots`
  * slots of `slot_bytes`. Each transport is a file that fills a table of five calls. To compare with
- * another bus, add a file to bench/peers/ and a line in transports[].
+ * another bus, add a file to bench/peers/ and a line in peers[] of main.c.
  *
  * The words of a message follow from its number, and a reader checks every word. In a timed shape,
  * the first word is the time at which the message was due, and the others follow from it. */

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of counted instructions, and of records by batches. Counting needs valgrind."""
-import pathlib
 import shutil
-import tempfile
 
+import children
 from session import SETTINGS, Failed, progress
 
 COUNT_THOUSANDS = 64
@@ -11,10 +10,17 @@ COUNT_BATCH = 64  # records a flush
 DRAIN_MS = 2000  # under callgrind
 
 
+def names():
+    settings = (*SETTINGS, "marked")
+    return ([f"instructions/{setting}/{function}" for setting in settings for function in ("tb_publish", "tb_flush")] +
+            [f"instructions/{setting}{more}" for setting in SETTINGS for more in ("", "/more/1", "/more/3")] +
+            [f"batches/{setting}{more}" for setting in SETTINGS for more in ("", "/instructions")])
+
+
 def counted(session, function, measure, transport, readers, ms):
     """(instructions in this function and what it calls, what the program printed)."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = pathlib.Path(folder) / "callgrind"
+    with children.folder() as folder:
+        out = folder / "callgrind"
         found = session.measure(measure, transport, 32, readers, ms=ms, wrap=(
             "valgrind", "--tool=callgrind", f"--toggle-collect={function}", f"--callgrind-out-file={out}"))
         for line in out.read_text().splitlines():

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of programs that have nothing to do."""
+import contextlib
 import os
 import pathlib
-import signal
 import subprocess
-import tempfile
 import time
 
+import children
 from session import Failed, progress
 
 IDLE = """
@@ -18,33 +18,38 @@ topics:
   - { name: a.quote, feed: a, select: quote, schema: quote }
 """
 
+NAMES = ("idle/pubd", "idle/subscriber")
+
 
 def idle(session):
     if not session.wanted("idle"):
         return
-    with tempfile.TemporaryDirectory(prefix="tickbus-bench-") as folder:
-        settings = pathlib.Path(folder) / "idle.yaml"
+    with children.folder() as folder, contextlib.ExitStack() as running:
+        settings = folder / "idle.yaml"
         settings.write_text(IDLE)
-        environment = dict(os.environ, TICKBUS_RUNTIME_DIR=folder)
-        pubd = subprocess.Popen([session.build / "publisher/pubd/pubd", settings],
-                                env=environment, stderr=subprocess.DEVNULL)
-        cat = subprocess.Popen([session.build / "tools/tickbus", "cat", "--wait", "shm:idle", "a.quote"],
-                               env=environment, stdout=subprocess.DEVNULL)
-        try:
-            seconds = 0.5 if session.options.tiny else 4
-            time.sleep(seconds / 2)
-            before = [cpu_seconds(pubd.pid), cpu_seconds(cat.pid)]
-            progress("idle: waits")
-            time.sleep(seconds)
-            for name, process, begin in (("pubd", pubd, before[0]), ("subscriber", cat, before[1])):
-                if process.poll() is not None:
-                    raise Failed(f"idle: {name} ended with status {process.returncode}")
-                used = (cpu_seconds(process.pid) - begin) / seconds * 100
-                session.row(f"idle/{name}", "% of a core", [used], bound=1.0)
-        finally:
-            for process in (cat, pubd):
-                process.send_signal(signal.SIGTERM)
-                process.wait()
+
+        def start(name, *command):
+            """A program and the file of what it says."""
+            said = running.enter_context(open(folder / name, "w+", encoding="utf-8"))
+            child = children.start(command, stdout=subprocess.DEVNULL, stderr=said,
+                                   env=dict(os.environ, TICKBUS_RUNTIME_DIR=str(folder)))
+            running.callback(children.end, child)
+            children.Held.end()
+            return name, child, said
+
+        started = [start("pubd", session.build / "publisher/pubd/pubd", settings),
+                   start("subscriber", session.build / "tools/tickbus", "cat", "--wait", "shm:idle", "a.quote")]
+        seconds = 0.5 if session.options.tiny else 4
+        time.sleep(seconds / 2)
+        before = [cpu_seconds(child.pid) for _, child, _ in started]
+        progress("idle: waits")
+        time.sleep(seconds)
+        for (name, child, said), begin in zip(started, before):
+            if child.poll() is not None:
+                said.seek(0)
+                raise Failed(f"idle: {name} ended with status {child.returncode}, expected it to run\n{said.read()}")
+            used = (cpu_seconds(child.pid) - begin) / seconds * 100
+            session.row(f"idle/{name}", "% of a core", [used], bound=1.0)
 
 
 def cpu_seconds(pid):

@@ -15,6 +15,10 @@ LIMIT_ROWS = (  # row, measure of the bare ring, the machine's limit, bound: bey
 )
 
 
+def names():
+    return [f"limit/{name}" for name in LIMITS] + [name for name, *_ in LIMIT_ROWS]
+
+
 def rows(session):
     """Measured before the rows of rings, which need the cost of the clock."""
     if session.wanted("limit") or any(rings.wanted_groups(session)):

@@ -38,17 +38,15 @@
 #include "bench/run.h"
 
 #define GIVE_UP_S  120
-#define FIRST_PEER 7      /* of the transports */
 #define RING_BYTES 262144 /* fits a second-level cache */
 
-static const struct transport *const transports[] = {
-	&bare_transport,
-	&log_transport,
-	&local_transport,
-	&checked_transport,
-	&marked_transport,
-	&local_batches_transport,
-	&checked_batches_transport,
+static const struct transport *const own[] = {
+	&bare_transport,   &log_transport,           &local_transport,           &checked_transport,
+	&marked_transport, &local_batches_transport, &checked_batches_transport,
+};
+
+/* Those of bench/peers/ that this program was built with. The end is NULL. */
+static const struct transport *const peers[] = {
 #ifdef BENCH_ZMQ
 	&zmq_transport,
 #endif
@@ -58,7 +56,20 @@ static const struct transport *const transports[] = {
 #ifdef BENCH_AERON
 	&aeron_transport,
 #endif
+	NULL,
 };
+
+/* NULL: there is no transport with this name. */
+static const struct transport *transport_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (strcmp(own[i]->name, name) == 0)
+			return own[i];
+	for (size_t i = 0; peers[i]; i++)
+		if (strcmp(peers[i]->name, name) == 0)
+			return peers[i];
+	return NULL;
+}
 
 static unsigned int number(const char *text, unsigned long low, unsigned long high)
 {
@@ -89,9 +100,7 @@ static void run_fill(struct run *run, int argc, char **argv)
 	run->program = argv[0];
 	run->folder = argv[1];
 	run->measure = argv[2];
-	for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
-		if (strcmp(transports[i]->name, argv[3]) == 0)
-			run->transport = transports[i];
+	run->transport = transport_find(argv[3]);
 	run->readers = number(argv[5], 0, READERS_MAX);
 	run->ms = number(argv[6], 0, 60000);
 	shape_fill(&run->shape, run->folder, number(argv[4], 8, PAYLOAD_WORDS * 8) / 8 * 8,
@@ -100,6 +109,9 @@ static void run_fill(struct run *run, int argc, char **argv)
 	run->lossless = argc > 9 && strcmp(argv[9], "lossless") == 0;
 	if (argc > 9 && !run->lossless)
 		machine_fail("found %s, expected lossless", argv[9]);
+	if (run->lossless && run->readers == 0)
+		machine_fail("found lossless and 0 readers, expected at least 1 reader, for which "
+			     "the writer waits");
 	run->desk = machine_share(run->folder, "desk", sizeof(*run->desk));
 	if (run->desk->scale <= 0)
 		run->desk->scale = machine_ticks_per_ns();
@@ -107,12 +119,11 @@ static void run_fill(struct run *run, int argc, char **argv)
 	setenv("TICKBUS_RUNTIME_DIR", run->folder, 1);
 }
 
-/* The transports of bench/peers/. */
 static int peers_print(void)
 {
 	printf("[");
-	for (size_t i = FIRST_PEER; i < sizeof(transports) / sizeof(transports[0]); i++)
-		printf("%s\"%s\"", i > FIRST_PEER ? ", " : "", transports[i]->name);
+	for (size_t i = 0; peers[i]; i++)
+		printf("%s\"%s\"", i > 0 ? ", " : "", peers[i]->name);
 	puts("]");
 	return 0;
 }

@@ -12,9 +12,9 @@ import shutil
 import signal
 import statistics
 import subprocess
-import tempfile
 import time
 
+import children
 import rings
 from session import SETTINGS, progress
 
@@ -43,6 +43,11 @@ AERONMD_PRIORITY = 2  # measured threads have 1
 START_S = 5
 
 
+def names():
+    return [f"peers/{peer}/{group.measure}/{group.payload}/{group.readers}/{setting}" for peer in NAMES
+            for group in groups(max(count for _, count in MEASURES)) for setting in SETTINGS]
+
+
 class Missing(Exception):
     pass
 
@@ -60,9 +65,9 @@ def daemon(peer, aeron, realtime):
     if peer not in ("iceoryx", "aeron"):
         yield rings.Peer({}, None)
         return
-    with tempfile.TemporaryDirectory(prefix="tickbus-peer-", dir="/dev/shm") as folder:
+    with children.folder("/dev/shm", "tickbus-peer-") as folder:
         start = iceoryx_start if peer == "iceoryx" else aeron_start
-        command, environment, is_ready, users = start(pathlib.Path(folder), aeron, realtime)
+        command, environment, is_ready, users = start(folder, aeron, realtime)
         with open(f"{folder}/log", "w+", encoding="utf-8") as log, \
                 subprocess.Popen(list(map(str, command)), env=environment, stdout=log, stderr=log) as running:
             try:
@@ -76,8 +81,7 @@ def daemon(peer, aeron, realtime):
                 yield rings.Peer(users, running)
             finally:
                 running.send_signal(signal.SIGCONT)
-                running.terminate()
-                running.wait()
+                children.end(running)
 
 
 def iceoryx_start(folder, _aeron, _realtime):

@@ -11,6 +11,15 @@ GET_BOUND = 1.5
 TOPICS = {16: 3, 256: None, 1024: 12}  # ns that an idle topic may add to a poll, by the number of topics
 CONFLATE_RATES = (1000, 10_000, 100_000, 1_000_000, 4_000_000)  # records a second
 CONFLATE_WAYS = {"each": "0", "250ms": "250000", "poll": "poll"}
+STATES = ("rest", "fresh", "busy")  # of topics
+
+
+def names():
+    return ["joins/again/idle", "joins/again/flowing", "joins/many", "images/image", "images/beside", "get/64",
+            "get/256", *(f"topics/{count}/{state}" for count in TOPICS for state in STATES),
+            *(f"merge/4/{state}" for state in MERGES),
+            *(f"conflate/{rate}/{way}/{what}" for rate in CONFLATE_RATES for way in CONFLATE_WAYS
+              for what in ("time", "bytes"))]
 
 
 def joins(session):
@@ -63,7 +72,7 @@ def get(session):
 
 def topics(session):
     for count, bound in TOPICS.items():
-        for state in ("rest", "fresh", "busy"):
+        for state in STATES:
             name = f"topics/{count}/{state}"
             if not session.wanted(name):
                 continue

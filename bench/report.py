@@ -16,7 +16,7 @@ import table
 
 PACKAGE = "gnuplot-nox"
 KEPT = ("commit", "processor", "cores", "thrown_away", "counts", "realtime", "notes", "results")  # what --json writes
-SAME = ("commit", "processor", "cores", "realtime")  # for all files of a report
+SAME = ("commit", "processor", "cores", "realtime", "tiny")  # for all files of a report
 PLOTS = {  # file: title, title of the axis, rows of tickbus, rows of peers
     "throughput": ("Throughput, lossless, one reader", "million messages a second",
                    "throughput/{payload}/{ring}/batch/lossless/{setting}/1", "throughput/{payload}/1"),
@@ -67,16 +67,24 @@ def about(root):
     return {"commit": found or "unknown", "processor": model[1] if model else platform.machine()}
 
 
+def read(path):
+    """What is in a file of --from."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as why:
+        raise Wrong(f"--from {path}: {why}: expected a file that --json wrote") from why
+
+
 def load(paths):
     """The run of one or more files, which --json wrote."""
-    runs = [json.loads(path.read_text()) for path in paths]
+    runs = [read(path) for path in paths]
     for path, run in zip(paths, runs):
         missing = [key for key in KEPT if key not in run] if isinstance(run, dict) else KEPT
         if missing:
             raise Wrong(f"{path}: found no {missing[0]}, expected a file that --json wrote")
         for key in SAME:
-            if run[key] != runs[0][key]:
-                raise Wrong(f"{path}: found {key} {run[key]}, expected {runs[0][key]} as in {paths[0]}")
+            if run.get(key) != runs[0].get(key):
+                raise Wrong(f"{path}: found {key} {run.get(key)}, expected {runs[0].get(key)} as in {paths[0]}")
     rows, notes = [row for run in runs for row in run["results"]], {}
     names = [row["name"] for row in rows]
     twice = [name for name in names if names.count(name) > 1]
@@ -146,7 +154,8 @@ def markdown(run, plots):
     rows.insert(1, "|" + "|".join("---:" if right else "---" for right in numbers) + "|")
     about_run = [f"Commit {run['commit']}.", f"{run['processor']}, {run['cores']} cores.",
                  *(["Measured with real-time priority."] if run["realtime"] else []),
-                 *(["The run does not count: the bare ring was poor."] if run["counts"] is False else []),
+                 *(["The run does not count: " + ("it is tiny." if run.get("tiny") else "the bare ring was poor.")]
+                   if run["counts"] is False else []),
                  *(f"{words}." for key in sorted(run["notes"]) for words in run["notes"][key]),
                  table.summary(run["results"], run["cores"], run["thrown_away"]) + "."]
     parts = ["# Figures", "`scripts/bench --report` writes this file. [performance.md](../performance.md) explains the "

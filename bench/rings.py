@@ -127,14 +127,14 @@ def wanted_groups(session):
 def rows(session):
     """All wanted rows of rings, after the limits."""
     wanted = wanted_groups(session)
-    if not wanted:
+    if not any(session.wanted(group.name(setting)) for group in groups(READERS_MAX + 1, True) for setting in SETTINGS):
         return
     session.notes["left_out"] = list(left_out(session.cores, session.comparable))
     for words in session.notes["left_out"]:
         print(words)
     measured = Rings(session)
     for turn, group in enumerate(wanted):
-        progress(f"{group.name('...')}: {turn + 1} of {len(wanted)}, {session.thrown} runs thrown away")
+        progress(f"{group.name('...')}: {turn + 1} of {len(wanted)}, {sum(session.thrown.values())} runs thrown away")
         session.rows += measured.rows(group)
 
 
@@ -154,7 +154,7 @@ class Rings:
         return {name: self.measure(name, "none", 32, readers, ms=LOOK_MS)["value"] for name in ("transfer", "hiccups")}
 
     def run(self, group, peers):
-        """A short run of all transports; nothing if the machine was unsteady. peers: name and Peer."""
+        """(a short run of all transports, "") or (None, why it is thrown away). peers: name and Peer."""
         asked = [(name, None) for name in (*(peers or group.yardsticks()), *SETTINGS)]
         if self.against and not peers:
             asked += [(name, self.against) for name in SETTINGS]
@@ -168,18 +168,20 @@ class Rings:
                     group.lossless, environment=used)
         after = self.machine()
         near, far = sorted((before["transfer"], after["transfer"]))
-        if self.check and (max(before["hiccups"], after["hiccups"]) > HICCUPS or far > MOVED * near):
-            return None
+        if self.check and max(before["hiccups"], after["hiccups"]) > HICCUPS:
+            return None, "away"
+        if self.check and far > MOVED * near:
+            return None, "moved"
         found["transfer"] = (near + far) / 2
-        return found
+        return found, ""
 
     def runs(self, group, peers={}):
         """(good runs, whether they are enough). peers are measured instead of the yardsticks."""
         good = []
         for _ in range(4 * self.wanted_runs):
-            found = self.run(group, peers)
+            found, why = self.run(group, peers)
             if found is None:
-                self.session.thrown += 1
+                self.session.thrown[why] += 1
                 continue
             good.append(found)
             if len(good) == self.wanted_runs:
@@ -232,6 +234,12 @@ class Rings:
         if group.measure == "throughput" and statistics.median(values["log"]) > statistics.median(values["bare"]):
             best = "log"
         return names[best], values[best]
+
+
+def thrown_words(thrown):
+    """Why runs were thrown away."""
+    return (f"{sum(thrown.values())} runs were thrown away: in {thrown['away']} a core was away for more than "
+            f"{HICCUPS:g} % of a look, in {thrown['moved']} the cores moved apart")
 
 
 def row_without_runs(name, group):

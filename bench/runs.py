@@ -5,6 +5,10 @@ a while, which must show in their output.
 
   runs.py SCRIPT BUILD
 """
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import json
 import math
 import os
@@ -24,6 +28,7 @@ KEYS = {"name": str, "value": (int, float), "unit": str, "yardstick": (str, type
         "ratio": (int, float, type(None)), "bound": (int, float, type(None)),
         "holds": (bool, type(None))}
 STALL_S = 0.3
+UNSTEADY = ("transfer", "hiccups")
 MEASURE_MS = 1500  # of which the stall is a fifth
 
 # Parts of the shared file.
@@ -74,6 +79,14 @@ def ended(build):
         assert running.returncode == 1 and "a reader ended before the writer" in said, (running.returncode, said)
 
 
+def lossless(build):
+    """A lossless writer without readers would wait for its whole time limit, so it is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = subprocess.run([f"{build}/bench/tickbus-bench", folder, "throughput", "bare", "32", "0", "60", "262144", "64",
+                                "lossless"], capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1 and "expected at least 1 reader" in found.stderr and not found.stdout, found
+
+
 def rings(names, found, many):
     """All rows of a group are there, with what the short runs say."""
     expected = {f"publish/32/8m/{flush}/{setting}/0" for flush in ("batch", "each") for setting in SETTINGS}
@@ -90,7 +103,7 @@ def rings(names, found, many):
         assert row["beside"].keys() == {"bare", "log"} and kinds <= row.keys(), row
         assert all(kinds == figures.keys() for figures in row["beside"].values()), row
         assert row["bare_worst"] == row["beside"]["bare"]["worst"] and row["cores"], row
-        assert (row["steady"] is not None) == row["name"].startswith("throughput"), row
+        assert row["steady"] is None, row
         assert ("of the looks brought nothing" in row["more"]) == row["name"].startswith("caught"), row
     bounds = {row["name"]: row["bound"] for row in found["results"]}
     assert bounds["publish/32/8m/batch/checked/0"] == 1.8 and bounds["publish/32/8m/each/checked/0"] == 3, bounds
@@ -103,11 +116,17 @@ def refusals(script, build):
     """Wrong options are refused before anything is measured."""
     for options, status, words in (
             (["nonsense"], 2, "found nonsense, expected"), (["peers/zmq"], 2, "expected --peers beside it"),
+            (["publish/99"], 2, "found row publish/99, expected after publish/ one of: 32, 64, 256"),
+            (["publish/64/locl"], 2, "found row publish/64/locl, expected after publish/64/ one of: 256k, 8m, 64m"),
+            (["get/64/fast"], 2, "found row get/64/fast, expected get/64"),
             (["--peers", "peers/nonsense"], 2, "found peer nonsense, expected one of: zmq, iceoryx, aeron"),
             (["--peers", "--aeron", "/nowhere"], 2, "found no lib/libaeron.so in /nowhere"),
             (["--peers", "peers/aeron"], 1, "found no peer, expected --aeron FOLDER"),
             (["--against", "nonsense", "publish"], 1, "--against: found nonsense, expected a commit"),
             (["--from", "/nowhere"], 2, "expected --report or --json beside it"),
+            (["--build", "/nowhere", "get"], 1, "--build: found no bench/tickbus-bench in /nowhere"),
+            (["--json", "/proc/x", "get"], 2, "--json: cannot write /proc/x: No such file or directory"),
+            (["--device", "10.0.0.1", "get"], 2, "found --device, expected rdma among the names"),
             (["--rounds", "0"], 2, "found --rounds 0, expected at least 1")):
         refused(script, ["--build", build, *options], status, words)
 
@@ -115,6 +134,49 @@ def refusals(script, build):
 def refused(script, options, status, words, environment=None):
     found = subprocess.run([script, *options], capture_output=True, text=True, env=environment)
     assert found.returncode == status and words in found.stderr and not found.stdout, (options, found)
+
+
+def stopped(script, build):
+    """SIGTERM and SIGINT end a run with its children, and remove its folders."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(number) == signal.SIG_IGN:  # a shell's background job inherits this
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            with subprocess.Popen([script, "--build", build, "limit"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True, env=dict(os.environ, TMPDIR=folder)) as running:
+                while not (begun := measuring(running.pid)):
+                    assert running.poll() is None, running.communicate()
+                    time.sleep(0.001)
+                running.send_signal(number)
+                out, err = running.communicate()
+            assert running.returncode == 128 + number and not out, (running.returncode, out, err)
+            assert err.count("\n") == 1 and f"stopped by {number.name}" in err, err
+            left = [path for path in begun if path.exists()]
+            assert not left and not os.listdir(folder), (left, os.listdir(folder))
+
+
+def builds_again():
+    """A build whose build.ninja an interruption took away is made again."""
+    import against
+
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = pathlib.Path(folder) / "source", pathlib.Path(folder) / "build"
+        source.mkdir()
+        (source / "meson.build").write_text("project('part')\n")
+        against.configure(source, made)
+        (made / "build.ninja").unlink()
+        against.configure(source, made)
+        assert (made / "build.ninja").exists()
+
+
+def measuring(pid):
+    """A script's child that measures, and its folder."""
+    with contextlib.suppress(OSError):  # it has ended since
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            words = pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")
+            if words[0].endswith("/tickbus-bench"):
+                return [pathlib.Path(f"/proc/{child}"), pathlib.Path(words[1])]
+    return []
 
 
 def reports(script, found):
@@ -131,6 +193,8 @@ def reports(script, found):
         old = ["--from", folder / "old", "--report", folder / "report"]
         refused(script, old, 1, "expected a file that --json wrote")
         refused(script, [*options, "--from", folder / "run"], 1, "in two files, expected it in one")
+        absent = ["--from", folder / "absent", "--report", folder / "report"]
+        refused(script, absent, 1, f"No such file or directory: '{folder}/absent': expected a file that --json wrote")
         written = []
         for _ in range(2):
             subprocess.run([script, *options], check=True, stdout=subprocess.DEVNULL)
@@ -141,6 +205,7 @@ def reports(script, found):
             if name.endswith(".svg"):
                 assert xml.etree.ElementTree.fromstring(text).tag.endswith("}svg"), name
                 assert f"]({name})" in written[0]["figures.md"].decode(), name
+        assert "The run does not count: it is tiny." in written[0]["figures.md"].decode()
         for row in found["results"]:
             assert f"| {row['name']} |" in written[0]["figures.md"].decode(), row
 
@@ -174,6 +239,36 @@ def peers_are_judged():
     assert alone[0]["holds"] is None, alone
 
 
+def thrown_away(script):
+    """Runs are thrown away for a reason, and a row without good runs does not count: exit status 1."""
+    import rings as measured
+
+    looks = iter(looked for looked in ((1, 9), (1, 9), (1, 0), (2, 0)) * 2)
+
+    def measure(what, *_, **__):
+        if what == "transfer":
+            measure.look = next(looks)
+        return {"value": {"transfer": measure.look[0], "hiccups": measure.look[1]}[what] if what in UNSTEADY else 10.0}
+
+    session = types.SimpleNamespace(measure=measure, cores=2, theirs=None, thrown={"away": 0, "moved": 0},
+                                    options=types.SimpleNamespace(runs=1, tiny=False), wanted=lambda name: True)
+    rows = list(measured.Rings(session).rows(measured.Group("publish", 64, "8m", 0)))
+    assert session.thrown == {"away": 2, "moved": 2} and all(row["counts"] is False for row in rows), (session, rows)
+    loader = importlib.machinery.SourceFileLoader("bench_script", script)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench_script", loader))
+    loader.exec_module(module)
+    run = {"results": rows, "tiny": False, "counts": None, "realtime": False, "thrown_because": session.thrown}
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        assert module.status(run) == 1 and module.status({**run, "results": []}) == 1
+    for words in ("in 2 a core was away", "in 2 the cores moved apart", "or use --realtime", "found no row"):
+        assert words in said.getvalue(), said.getvalue()
+    assert module.status({**run, "tiny": True}) == 0
+    missed = [{**row, "counts": True, "holds": False} for row in rows]
+    assert module.status({**run, "results": missed}) == 0
+    with contextlib.redirect_stderr(said):
+        assert module.status({**run, "results": missed, "counts": False}) == 1
+
+
 def exchanged(build):
     """The measuring program runs with the library of --against, and the row has the ratio of the pairs."""
     import against
@@ -193,7 +288,7 @@ def exchanged(build):
     def measure(what, *_, environment=None, **__):
         return {"value": 20.0 if environment else 10.0, "lost": 0.0, "p99": 0.0}
 
-    session = types.SimpleNamespace(measure=measure, cores=2, theirs=environment, thrown=0, clock_ns=1.0,
+    session = types.SimpleNamespace(measure=measure, cores=2, theirs=environment, thrown={"away": 0, "moved": 0}, clock_ns=1.0,
                                     options=types.SimpleNamespace(runs=3, tiny=True), wanted=lambda name: True)
     group = measured.Group("publish", 64, "8m", 0)
     for row in measured.Rings(session).rows(group):
@@ -209,6 +304,8 @@ def main(script, build):
                         "open/256", "batches", "joins", "images", "get", "conflate", "topics/16", "merge", "idle"],
                        check=True)
         found = json.loads(path.read_text())
+    assert found["tiny"] and found["counts"] is False and (found["rounds"], found["runs"], found["ms"]) == (1, 1, 2), found
+    assert found["notes"]["settings"] == ["2 ms a measurement, rounds: 1, short runs: 1"], found["notes"]
     names = [row["name"] for row in found["results"]]
     assert names and len(names) == len(set(names)), names
     assert {"publish/32/8m/batch/checked/0", "publish/32/8m/each/local/0", "limit/clock", "batches/local",
@@ -222,15 +319,21 @@ def main(script, build):
         for key, kind in KEYS.items():
             assert isinstance(row[key], kind), (key, row)
         assert math.isfinite(row["value"]), row
-        assert (row["holds"] is None) == (row["bound"] is None), row
+        assert row["holds"] is None and row["counts"] is False, row
         assert (row["ratio"] is None) == (not row["yardstick"] or row["yardstick_value"] == 0), row
     rings(names, found, many)
     refusals(script, build)
     reports(script, found)
     sys.path.insert(0, str(pathlib.Path(script).resolve().parent.parent / "bench"))
+    import names as rows_of_all
+    assert set(names) <= set(rows_of_all.ALL), set(names) - set(rows_of_all.ALL)
     plots_leave_out_zeros()
     peers_are_judged()
     exchanged(build)
+    thrown_away(script)
+    lossless(build)
+    stopped(script, build)
+    builds_again()
     if many:
         ended(build)
     if many and counters_agree():

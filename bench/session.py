@@ -4,13 +4,11 @@ import json
 import os
 import pathlib
 import platform
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 
 import against
+import children
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SETTINGS = ("local", "checked")
@@ -30,7 +28,7 @@ class Session:
         self.cores = len(os.sched_getaffinity(0))
         self.comparable = counters_agree()
         self.rows = []
-        self.thrown = 0
+        self.thrown = {"away": 0, "moved": 0}  # runs, by the reason
         self.clock_ns = None  # what reading the clock costs
         self.notes = {}  # of the run, for --json: what was left out, versions of peers
         self.theirs = self.their_build = self.their_commit = None
@@ -43,15 +41,20 @@ class Session:
             self.environment["TICKBUS_BENCH_REALTIME"] = "1"
 
     def wanted(self, name):
-        return not self.options.names or any(name.startswith(n) for n in self.options.names)
+        """Whether a row is wanted, or any row of a part: joins is measured for the sake of joins/many."""
+        return not self.options.names or any(
+            name.startswith(asked) or asked.startswith(f"{name}/") for asked in self.options.names)
+
+    def chosen(self, name):
+        """Whether the name of a row begins with a name on the command line."""
+        return not self.options.names or any(name.startswith(asked) for asked in self.options.names)
 
     def wanted_part(self, first):
         """Whether rows whose names begin so may be wanted."""
         return not self.options.names or any(name.split("/")[0] == first for name in self.options.names)
 
     def command(self, args, environment=None):
-        done = subprocess.run([str(a) for a in args], capture_output=True, text=True,
-                              env={**self.environment, **(environment or {})})
+        done = children.run(args, env={**self.environment, **(environment or {})})
         if done.returncode:
             raise Failed(f"{' '.join(map(str, args))}: exit status {done.returncode}\n{done.stderr}")
         return done.stdout
@@ -59,7 +62,7 @@ class Session:
     def measure(self, measure, transport, payload, readers, ring=RINGS["256k"], flush=BATCH,
                 lossless=False, environment=None, wrap=(), ms=None):
         """One run of the measuring program, in its own folder."""
-        with tempfile.TemporaryDirectory(prefix="tickbus-bench-", dir=memory_folder()) as folder:
+        with children.folder(memory_folder()) as folder:
             printed = self.command([*wrap, self.build / "bench/tickbus-bench", folder, measure,
                                     transport, payload, readers, ms or self.options.ms, ring, flush,
                                     *["lossless"] * lossless], environment)
@@ -84,11 +87,8 @@ class Session:
         self.rows.append(row)
 
     def in_a_folder(self, program, *args):
-        self.environment["TICKBUS_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="tickbus-bench-")
-        try:
-            return json.loads(self.command([self.build / program, *args]))
-        finally:
-            shutil.rmtree(self.environment.pop("TICKBUS_RUNTIME_DIR"))
+        with children.folder() as folder:
+            return json.loads(self.command([self.build / program, *args], {"TICKBUS_RUNTIME_DIR": str(folder)}))
 
 
 def counters_agree():

@@ -4,6 +4,7 @@ import json
 import shlex
 import subprocess
 
+import children
 from session import ROOT, Failed, progress
 
 RDMA = {  # row: measure of bench/rdma.py, value, unit, the tools whose sum is the yardstick, bound
@@ -41,9 +42,13 @@ def rdma_rounds(session, measures):
                    shlex.join(map(str, command))]
     printed = []
     with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True) as running:
-        for line in running.stdout:
-            printed.append(line)
-            progress(f"rdma: {line.strip()}" if line.startswith("round") else "rdma")
+        try:
+            for line in running.stdout:
+                printed.append(line)
+                progress(f"rdma: {line.strip()}" if line.startswith("round") else "rdma")
+        except children.Stopped:
+            children.end(running)
+            raise
     if running.returncode:
         raise Failed(f"{command[0]}: exit status {running.returncode}\n{''.join(printed)}")
     return json.loads(printed[-1])
