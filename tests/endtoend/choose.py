@@ -154,10 +154,12 @@ class Choose(Bench):
         self.file("")
         self.hang_up(process, "names: 0 added, 2 removed, now 1\n")
         printed("C")
+        bus.ask("name C")  # D stands before it, and has been read with it
+        self.assertEqual(process.stdout.readline().split()[2], "C")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual((process.returncode, out), (0, ""))
-        self.expect_sum([line.replace("tickbus cat: ", "") for line in err.splitlines()], 20)
+        self.expect_sum([line.replace("tickbus cat: ", "") for line in err.splitlines()], 21)
 
     def test_hangup_leaves_the_names_of_a_pipe(self):
         bus = self.live("known A", "known B")
