@@ -26,6 +26,10 @@ static void spin_on(uint32_t slots, uint32_t flags)
 	late.at_once = false;
 	late.page_held = true;
 	subscriber->poll_ns = 0;
+	while (late.count >
+	       0) /* a line may be outstanding that was READ at the reader's old pace */
+		late_land(0, 0);
+	late_poll_once();
 	UNTIL(late_held(READ_PROGRESS) == 1);
 }
 
