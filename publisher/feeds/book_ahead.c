@@ -21,7 +21,7 @@ uint16_t book_ahead(struct book_ahead *ahead, const struct book *book, const uin
 	for (unsigned int side = 0; side < 2; side++) {
 		const uintptr_t end =
 			(uintptr_t)sides[side].levels +
-			sides[side].count * sizeof(struct book_level); /* may be none: NULL */
+			sides[side].count * sizeof(struct book_level); /* NULL without levels */
 
 		__builtin_prefetch((const void *)end, 1);
 		__builtin_prefetch((const void *)(end - LINE_BYTES), 1);

@@ -21,7 +21,7 @@ struct output {
 	struct feed_topic to;
 	struct projection projection;
 	int32_t *instruments; /* by symbol of the market */
-	bool full_told;
+	bool full_reported;
 	/* The topic's latest record of the current message, until the next record or the message's
 	 * end says whether it is the last. */
 	struct tb_update held;
@@ -54,8 +54,8 @@ static int32_t instrument_of(const struct outputs *outputs, struct output *outpu
 	if (*instrument == INSTRUMENT_NEW) {
 		index = tb_instrument(output->to.topic, made->name);
 		*instrument = index >= 0 ? index : INSTRUMENT_NONE;
-		if (index < 0 && !output->full_told) {
-			output->full_told = true;
+		if (index < 0 && !output->full_reported) {
+			output->full_reported = true;
 			feed_say(outputs->say, TB_LOG_WARNING,
 				 "%s; `tickbus stat` counts the skipped messages", tb_error());
 		}
