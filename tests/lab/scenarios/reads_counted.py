@@ -14,7 +14,7 @@ from hosts import Skipped
 TOPOLOGY = "one guest"
 SECONDS = 200
 SYMBOLS, TRADING_SECONDS, RATE = 100, 600, 200
-RECORDS = 600
+RECORDS = 150
 TOPICS = ("quote", "trade", "depth10")
 STALE_MS = 60000  # the bus page is READ 8 times in it
 LINE = 64
