@@ -40,9 +40,12 @@ bool pull_conflate_needs_no_notices(const struct tb_source *source)
 	return source->mapping.conflate && !source->mapping.conflate->exempts;
 }
 
-bool pull_conflate_at_ends(const struct tb_source *source)
+bool pull_conflate_leaves_ring(const struct tb_source *source)
 {
-	return conflate_is_active(source->mapping.conflate) && !source->mapping.conflate->exempts;
+	const struct conflate *conflate = source->mapping.conflate;
+
+	return conflate_is_active(conflate) &&
+	       (!conflate->exempts || conflate->phase == CONFLATE_PASS);
 }
 
 bool pull_conflate_owes(const struct tb_source *source)

@@ -16,8 +16,9 @@ void pull_conflate_line(struct tb_source *, const struct progress *);
 
 /* Notices would only wake a source that is read when an interval ends. */
 bool pull_conflate_needs_no_notices(const struct tb_source *);
-/* Whether the source is read only when an interval ends, so that no record before wakes it. */
-bool pull_conflate_at_ends(const struct tb_source *);
+/* Whether records of the ring need no wake-up now. Either the source is read only when an interval
+ * ends (J-I2), or values are copied first (J-I4). */
+bool pull_conflate_leaves_ring(const struct tb_source *);
 /* Whether values are to be delivered before the epoch is over. */
 bool pull_conflate_owes(const struct tb_source *);
 

@@ -67,7 +67,7 @@ enum pending { PENDING_NOTHING, PENDING_SOON, PENDING_NOW };
 
 static bool unfinished(const struct tb_source *source)
 {
-	return source->state == SOURCE_RUNNING && !pull_conflate_at_ends(source) &&
+	return source->state == SOURCE_RUNNING && !pull_conflate_leaves_ring(source) &&
 	       (source->look || source->hint > source->head || source->invalid > 0);
 }
 
@@ -75,7 +75,7 @@ static bool unfinished(const struct tb_source *source)
 static bool records_due(const struct tb_source *source)
 {
 	return !source->mapping.view && source_reads_records(source) &&
-	       !pull_conflate_at_ends(source) && pull_read_due(source);
+	       !pull_conflate_leaves_ring(source) && pull_read_due(source);
 }
 
 /* *ends_ns: the first look of a watch list, or end of an interval, that brings something; 0: there

@@ -268,3 +268,40 @@ Test(read_lists, completion_that_is_kept_ends_a_wait)
 	late_poll_once();
 	cr_expect_eq(notes.records, 3);
 }
+
+/* A READ of a value has not landed. Until it has, records of the ring are left alone, so a sleeper
+ * need not wake for them. The fabric does not sleep while a READ is held. */
+Test(read_lists, records_that_wait_for_values_let_a_reader_sleep)
+{
+	static const uint8_t cancel_kind[] = { TB_KIND_CANCEL };
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .from = TB_FROM_NEWEST,
+						     .conflate_us = 1000,
+						     .exempt_kinds = cancel_kind,
+						     .exempt_kind_count = 1 };
+
+	late_two_read(0);
+	tb_unsubscribe(subscription);
+	topic = scene_topic(late.publisher, "u", 64, 0);
+	cr_assert_eq(tb_subscribe(subscriber, "u", &how, &subscription), 0, "%s", tb_error());
+	source = subscription->sources;
+	UNTIL(source->state == SOURCE_RUNNING && late_is_discovered() && late.count == 0);
+	late.images_held = true;
+	scene_publish(topic, 1, 1);
+	cr_assert(notices_hint(source, 1));
+	UNTIL(late_slots_held() == 1);
+	late_land(late_find(READ_SLOTS), 0);
+	UNTIL(late_held(READ_VALUES) == 1);
+	scene_publish(topic, 2, 2);
+	cr_assert(notices_hint(source, 2));
+	late_poll_once();
+	cr_assert_eq(late_held(READ_VALUES), 1);
+	subscriber->woken = false;
+	cr_expect_eq(tb_wait(subscriber, 0), 1);
+	cr_expect(subscriber->woken, "the wait ended for records");
+	late.at_once = true;
+	UNTIL(source->next == 3);
+}
