@@ -14,9 +14,13 @@ ROCE = {12: "read request", 13: "read response", 14: "read response", 15: "read 
         17: "acknowledge"}
 IWARP = {1: "read request", 2: "read response"}
 FIELDS = ("infiniband.bth.opcode", "iwarp_rdma.opcode", "udp.dstport", "ip.dst", "tcp.len", "tcp.reassembled_in")
+BYTES_FIELDS = ("infiniband.bth.opcode", "udp.length", "iwarp_rdma.opcode", "iwarp_mpa.ulpdulength")
 NOTICES_PORT = "7472"
 ROCE_BYTES, AETH_BYTES = 24, 4  # UDP, BTH and ICRC; the first and last packet of a response have an AETH
 ROCE_MIDDLE = 14
+# tshark takes a READ's bytes for Ethernet if they begin like it, and an iWARP client's port for that of a protocol.
+# Both are guesses that the capture's owner knows to be wrong.
+TSHARK = ("tshark", "-n", "--disable-heuristic", "eth_over_ib", "-o", "tcp.try_heuristic_first:TRUE")
 IWARP_BYTES = 14  # DDP and RDMAP of a tagged message
 
 
@@ -63,28 +67,28 @@ def kinds_of(roce, iwarp, port, to, tcp_bytes, later):
     return ["acknowledge" if tcp_bytes == "0" else "part of a message" if later else "other"]
 
 
-def tshark(path, first=0, last=None):
-    """The number of packets by kind that tshark finds in a capture, or in a part of it."""
+def decoded(path, *options, fields):
+    """The fields of each frame in a capture, by tshark."""
     if not shutil.which("tshark"):
         raise Skipped("tshark is missing")
-    done = subprocess.run(["tshark", "-n", "-2", "-r", path, "-T", "fields", "-E", "separator=;",
-                           *(word for field in FIELDS for word in ("-e", field))], capture_output=True, text=True)
+    done = subprocess.run([*TSHARK, *options, "-r", path, "-T", "fields", "-E", "separator=;",
+                           *(word for field in fields for word in ("-e", field))], capture_output=True, text=True)
     if done.returncode:
         raise Failed(f"tshark: {done.stderr}")
-    return collections.Counter(word for line in done.stdout.splitlines()[first:last]
-                               for word in kinds_of(*line.split(";")))
+    return [line.split(";") for line in done.stdout.splitlines()]
+
+
+def tshark(path, first=0, last=None):
+    """The number of packets by kind that tshark finds in a capture, or in a part of it."""
+    return collections.Counter(word for frame in decoded(path, "-2", fields=FIELDS)[first:last]
+                               for word in kinds_of(*frame))
 
 
 def read_bytes(path, first, last=None):
     """The bytes of memory that READ responses in a part of a capture brought, by tshark. tshark decodes
     iWARP only if it sees the connection's start. Headers do not count: they add 62 bytes to a RoCE response."""
-    done = subprocess.run(["tshark", "-n", "-r", path, "-T", "fields", "-E", "separator=;", "-e", "infiniband.bth.opcode",
-                           "-e", "udp.length", "-e", "iwarp_rdma.opcode", "-e", "iwarp_mpa.ulpdulength"],
-                          capture_output=True, text=True)
-    if done.returncode:
-        raise Failed(f"tshark: {done.stderr}")
     total = 0
-    for roce, udp, iwarp, lengths in (line.split(";") for line in done.stdout.splitlines()[first:last]):
+    for roce, udp, iwarp, lengths in decoded(path, fields=BYTES_FIELDS)[first:last]:
         if roce and ROCE.get(int(roce, 0)) == "read response":
             total += int(udp) - ROCE_BYTES - (0 if int(roce, 0) == ROCE_MIDDLE else AETH_BYTES)
         for opcode, length in zip(filter(None, iwarp.split(",")), filter(None, lengths.split(","))):
