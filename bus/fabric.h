@@ -261,6 +261,9 @@ struct fabric_ops {
 	/* Ends the connection. Outstanding reads complete with an error and can be reaped. No call
 	 * follows, and nothing lands after this. */
 	void (*link_break)(struct link *);
+	/* After link_break: waits a short time until nothing is left of the connection in other
+	 * processes. For a program that closes: a program that polls must not wait. */
+	void (*link_settle)(struct link *);
 	/* Frees the link, after link_break, and after its landings and remotes are closed. A remote
 	 * that has a view may outlive its link. Takes NULL. */
 	void (*link_close)(struct link *);

@@ -155,10 +155,17 @@ static int inspect_until(struct inspection *inspection, const bool *done, uint64
 			 inspection->gone_text);
 }
 
+static void inspect_break(struct inspection *inspection)
+{
+	if (!inspection->link)
+		return;
+	inspection->ops->link_break(inspection->link);
+	inspection->ops->link_settle(inspection->link);
+}
+
 static void inspect_leave(struct inspection *inspection)
 {
-	if (inspection->link)
-		inspection->ops->link_break(inspection->link);
+	inspect_break(inspection);
 	inspection->ops->link_close(inspection->link);
 	inspection->link = NULL;
 }
@@ -167,8 +174,7 @@ static void inspect_close(struct inspection *inspection)
 {
 	struct fabric_completion done;
 
-	if (inspection->link)
-		inspection->ops->link_break(inspection->link);
+	inspect_break(inspection);
 	while (inspection->link && inspection->ops->reap(inspection->link, &done, 1) > 0)
 		;
 	if (inspection->page)

@@ -102,6 +102,7 @@ TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
 		return; /* the call that runs frees it */
 	if (subscriber->call.left && subscriber->link)
 		subscriber->ops->link_left(subscriber->link);
+	turn_settle(subscriber);
 	subscriber_free(subscriber);
 }
 
@@ -200,6 +201,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 	if (result < 0 && (options->flags & TB_WAIT) && passing && subscriber->epoll_fd >= 0)
 		result = 0; /* tb_error() says why */
 	if (result < 0) {
+		turn_settle(subscriber);
 		subscriber_free(subscriber);
 		return result;
 	}

@@ -225,6 +225,14 @@ int turn_connect(struct tb_subscriber *subscriber)
 	return result;
 }
 
+void turn_settle(struct tb_subscriber *subscriber)
+{
+	if (!subscriber->link)
+		return;
+	subscriber->ops->link_break(subscriber->link);
+	subscriber->ops->link_settle(subscriber->link);
+}
+
 void turn_disconnect(struct tb_subscriber *subscriber)
 {
 	if (!subscriber->link)

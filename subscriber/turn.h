@@ -16,6 +16,9 @@
 int turn_connect(struct tb_subscriber *);
 /* Ends the connection. No READ is outstanding afterwards. */
 void turn_disconnect(struct tb_subscriber *);
+/* Before turn_disconnect, where the program closes: waits a short time until the connection left
+ * nothing behind. */
+void turn_settle(struct tb_subscriber *);
 /* Hands completed READs to the source or the pulse that posted them. May call on_event. */
 void turn_reap(struct tb_subscriber *);
 /* Sets the timer that wakes a sleeper for the pulse and for the next try to connect. first_ns: time

@@ -59,6 +59,7 @@ const struct fabric_ops fault_ops = {
 	.link_send = fault_link_send,
 	.link_left = fault_link_left,
 	.link_break = fault_link_break,
+	.link_settle = fault_link_settle,
 	.link_close = fault_link_close,
 	.remote_open = fault_remote_open,
 	.remote_keep = fault_remote_keep,

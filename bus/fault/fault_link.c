@@ -205,6 +205,13 @@ void fault_link_break(struct link *base)
 	fault_reads_break(link);
 }
 
+void fault_link_settle(struct link *base)
+{
+	struct fault_link *link = link_of(base);
+
+	link->ops->link_settle(link->below);
+}
+
 void fault_link_close(struct link *base)
 {
 	struct fault_link *link = link_of(base);

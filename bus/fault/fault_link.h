@@ -49,6 +49,7 @@ int fault_link_poll(struct link *);
 int fault_link_send(struct link *, const void *message, size_t bytes);
 void fault_link_left(struct link *);
 void fault_link_break(struct link *);
+void fault_link_settle(struct link *);
 void fault_link_close(struct link *);
 int fault_sleep(struct link *);
 

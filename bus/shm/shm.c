@@ -66,6 +66,7 @@ const struct fabric_ops shm_ops = {
 	.link_send = shm_link_send,
 	.link_left = shm_link_left,
 	.link_break = shm_link_break,
+	.link_settle = shm_link_settle,
 	.link_close = shm_link_close,
 	.remote_open = shm_remote_open,
 	.remote_keep = shm_remote_keep,

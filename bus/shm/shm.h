@@ -40,6 +40,7 @@ int shm_link_poll(struct link *);
 int shm_link_send(struct link *, const void *message, size_t bytes);
 void shm_link_left(struct link *);
 void shm_link_break(struct link *);
+void shm_link_settle(struct link *);
 void shm_link_close(struct link *);
 int shm_remote_open(struct link *, struct fabric_key, uint64_t bytes, struct remote **);
 bool shm_remote_keep(struct link *, struct remote *);

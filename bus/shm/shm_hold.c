@@ -5,6 +5,7 @@
 #include "bus/shm/shm_hold.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -37,9 +38,11 @@ static bool kernel_refuses(int socket)
 	return setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) == 0;
 }
 
-int shm_hold_open(struct shm_hold *hold, int listening, uint32_t connections)
+int shm_hold_open(struct shm_hold *hold, int listening, const char *path, uint32_t connections)
 {
 	*hold = (struct shm_hold){ .listening = listening, .count = connections + CLOSING_MAX };
+	snprintf(hold->origin.path, sizeof(hold->origin.path), "%s", path);
+	hold->origin.user = geteuid();
 	if (kernel_refuses(listening))
 		return 0;
 	hold->needed = true;
@@ -48,7 +51,7 @@ int shm_hold_open(struct shm_hold *hold, int listening, uint32_t connections)
 		return error_set(ENOMEM, "no memory for %u connections", hold->count);
 	for (uint32_t i = 0; i < hold->count; i++)
 		hold->slots[i].next_free = i + 1 < hold->count ? i + 1 : NO_SLOT;
-	return shm_porter_start(&hold->porter, PORTER_HOLD_ALL, listening);
+	return shm_porter_start(&hold->porter, PORTER_HOLD_ALL, listening, &hold->origin);
 }
 
 bool shm_hold_room(const struct shm_hold *hold)
@@ -136,7 +139,8 @@ static bool porter_renew(struct shm_hold *hold)
 			slot->state = NEW;
 		hold->behind += slot->state == NEW;
 	}
-	return shm_porter_start(&hold->porter, PORTER_HOLD_ALL, hold->listening) == 0;
+	return shm_porter_start(&hold->porter, PORTER_HOLD_ALL, hold->listening, &hold->origin) ==
+	       0;
 }
 
 bool shm_hold_poll(struct shm_hold *hold)
@@ -167,6 +171,7 @@ void shm_hold_close(struct shm_hold *hold)
 		if (hold->slots[i].state == NEW || hold->slots[i].state == HELD)
 			close(hold->slots[i].fd);
 	free(hold->slots);
+	shm_porter_settle(hold->porter);
 	shm_porter_end(hold->porter);
 	*hold = (struct shm_hold){ .listening = -1 };
 }

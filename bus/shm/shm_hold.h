@@ -13,6 +13,7 @@
 struct shm_hold_slot;
 
 struct shm_hold {
+	struct shm_origin origin;
 	struct shm_porter *porter; /* NULL if the kernel refuses descriptors, or none could start */
 	struct shm_hold_slot *slots;
 	uint32_t count, first_free, behind; /* behind: slots whose state the porter does not know */
@@ -20,9 +21,9 @@ struct shm_hold {
 	int listening;
 };
 
-/* For a socket that does not listen yet, and at most `connections` connections at a time. 0, or
- * -errno with text. */
-int shm_hold_open(struct shm_hold *, int listening, uint32_t connections);
+/* For a socket at `path` that does not listen yet, and at most `connections` connections at a time.
+ * 0, or -errno with text. */
+int shm_hold_open(struct shm_hold *, int listening, const char *path, uint32_t connections);
 /* Whether a further connection has a place. Accept none otherwise. */
 bool shm_hold_room(const struct shm_hold *);
 /* Takes a connection that was accepted right now; its slot. */

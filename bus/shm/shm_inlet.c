@@ -3,11 +3,12 @@
  *     until the porter takes it. The porter shares the socket right after it is connected. If the
  *     subscriber ends later, however that happens, the porter closes what is queued.
  * Z4  While the porter takes frames, no other frame is received: frames keep their order. If it
- *     does not answer for ANSWER_MS, it hangs, and the connection ends. */
+ *     does not answer for ANSWER_MS, and then for LAST_MS, it hangs, and the connection ends. The
+ *     clock may have jumped, for example while both processes were stopped: LAST_MS begins only
+ *     when this process finds the silence. */
 #include "bus/shm/shm_inlet.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -32,25 +33,25 @@ static int watch(struct shm_inlet *inlet, int action, int fd)
 
 /* After the shutdown nothing more is queued. A socket with queued descriptors and no porter stays
  * open: a process that can start no porter is short of much else. */
-void shm_inlet_discard(int socket)
+void shm_inlet_discard(int socket, const struct shm_origin *origin)
 {
 	struct shm_porter *porter = NULL;
 
 	shutdown(socket, SHUT_RDWR);
-	if (!shm_rights_drain(socket) && shm_porter_start(&porter, PORTER_TAKE, socket) < 0)
+	if (!shm_rights_drain(socket) && shm_porter_start(&porter, PORTER_TAKE, socket, origin) < 0)
 		return;
 	close(socket);
 	shm_porter_end(porter);
 }
 
-int shm_inlet_open(struct shm_inlet *inlet, int socket)
+int shm_inlet_open(struct shm_inlet *inlet, int socket, const struct shm_origin *origin)
 {
 	int result;
 
 	*inlet = (struct shm_inlet){ .socket = -1, .epoll = -1 };
-	result = shm_porter_start(&inlet->porter, PORTER_TAKE, socket);
+	result = shm_porter_start(&inlet->porter, PORTER_TAKE, socket, origin);
 	if (result < 0) {
-		shm_inlet_discard(socket);
+		shm_inlet_discard(socket, origin);
 		return result;
 	}
 	inlet->socket = socket;
@@ -86,7 +87,8 @@ static int ask(struct shm_inlet *inlet)
 {
 	if (shm_porter_send(inlet->porter, PORTER_WANT, FRAMES_OF_A_REQUEST, -1) < 0)
 		return porter_ended();
-	inlet->asked_ms = clock_ms();
+	inlet->heard_ms = clock_ms();
+	inlet->silent = false;
 	return turn_to(inlet, true);
 }
 
@@ -99,14 +101,18 @@ static int verdict(struct porter_message *message, int bytes)
 	return message->number == EMFILE ? -EMFILE : -EBADMSG;
 }
 
-/* The clock may have jumped, for example while both processes were stopped. So the porter gets a
- * last chance, for which the subscriber waits. */
-static bool silent(struct shm_inlet *inlet)
+/* The porter did not answer yet. Whether it hangs. */
+static bool hangs(struct shm_inlet *inlet)
 {
-	struct pollfd pair = { .fd = inlet->porter->pair, .events = POLLIN };
+	const uint64_t now = clock_ms();
 
-	inlet->asked_ms = clock_ms();
-	return poll(&pair, 1, LAST_MS) == 0;
+	if (now - inlet->heard_ms < (inlet->silent ? LAST_MS : ANSWER_MS))
+		return false;
+	if (inlet->silent)
+		return true;
+	inlet->silent = true;
+	inlet->heard_ms = now;
+	return false;
 }
 
 /* Takes the next answer of the porter. 0: it took all. */
@@ -115,7 +121,7 @@ static int answer_receive(struct shm_inlet *inlet, struct shm_frame *frame, int 
 	struct porter_message message;
 	const int bytes = shm_porter_receive(inlet->porter, &message, fd);
 
-	if (bytes == -EAGAIN && clock_ms() - inlet->asked_ms >= ANSWER_MS && silent(inlet))
+	if (bytes == -EAGAIN && hangs(inlet))
 		return error_set(EPIPE, "the process that takes the descriptors of this connection "
 					"hangs");
 	if (bytes == -EAGAIN)
@@ -125,7 +131,8 @@ static int answer_receive(struct shm_inlet *inlet, struct shm_frame *frame, int 
 					 "over (see ulimit -n)");
 	if (bytes < 0)
 		return porter_ended();
-	inlet->asked_ms = clock_ms();
+	inlet->heard_ms = clock_ms();
+	inlet->silent = false;
 	if (message.what == PORTER_DONE)
 		return turn_to(inlet, false);
 	if (message.what == PORTER_VERDICT)
@@ -156,7 +163,7 @@ int shm_inlet_receive(struct shm_inlet *inlet, struct shm_frame *frame, int *fd)
 	return result;
 }
 
-void shm_inlet_close(struct shm_inlet *inlet)
+void shm_inlet_break(struct shm_inlet *inlet)
 {
 	if (inlet->socket < 0)
 		return;
@@ -165,6 +172,17 @@ void shm_inlet_close(struct shm_inlet *inlet)
 	shutdown(inlet->socket, SHUT_RDWR); /* the publisher sees the end now */
 	close(inlet->socket);               /* Z3: before the porter ends */
 	inlet->socket = inlet->epoll = -1;
+}
+
+void shm_inlet_settle(struct shm_inlet *inlet)
+{
+	shm_inlet_break(inlet);
+	shm_porter_settle(inlet->porter);
+}
+
+void shm_inlet_close(struct shm_inlet *inlet)
+{
+	shm_inlet_break(inlet);
 	shm_porter_end(inlet->porter);
 	inlet->porter = NULL;
 }

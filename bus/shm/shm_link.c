@@ -46,33 +46,31 @@ struct shm_link {
 	uint64_t done[DEPTH];
 };
 
-/* Connects to a publisher. A socket that met a process which the address refuses is not used.
- * Without a porter a connected socket could not be closed: so first there must be room for it. */
+/* Connects to a publisher. A socket that met a process which the address refuses is not used. */
 static int link_search(struct shm_link *link, const char *address)
 {
 	struct shm_address parsed;
 	struct shm_search search;
+	struct shm_origin origin = { 0 };
 	int result = shm_address_parse(address, &parsed), fd;
 
 	if (result < 0)
 		return result;
-	result = shm_porter_room();
-	if (result < 0)
-		return error_prefix(result, "address shm:%s: ", address);
 	shm_search_begin(&search, &parsed);
 	do {
 		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		if (fd < 0)
 			return error_set(errno, "address shm:%s: cannot create a socket: %s",
 					 address, strerror(errno));
-		result = shm_search_connect(&search, fd, &link->listener);
+		result = shm_search_connect(&search, fd, &origin);
 		if (result != 0)
-			shm_inlet_discard(fd);
+			shm_inlet_discard(fd, &origin);
 	} while (result > 0);
 	if (result < 0)
 		return result;
 	link->fd = fd;
-	result = shm_inlet_open(&link->inlet, fd);
+	link->listener = origin.user;
+	result = shm_inlet_open(&link->inlet, fd, &origin);
 	return result < 0 ? error_prefix(result, "address shm:%s: ", address) : 0;
 }
 
@@ -251,8 +249,13 @@ void shm_link_break(struct link *base)
 	struct shm_link *link = (struct shm_link *)base;
 
 	link->state = LINK_GONE;
-	shm_inlet_close(&link->inlet);
+	shm_inlet_break(&link->inlet);
 	link->fd = -1;
+}
+
+void shm_link_settle(struct link *base)
+{
+	shm_inlet_settle(&((struct shm_link *)base)->inlet);
 }
 
 void shm_link_close(struct link *base)

@@ -143,7 +143,7 @@ static int socket_open(struct shm_listener *listener)
 		 sizeof(listener->location.address)) < 0)
 		goto fail;
 	listener->bound = true;
-	result = shm_hold_open(&listener->hold, listener->socket, 2 * listener->peers.max);
+	result = shm_hold_open(&listener->hold, listener->socket, path, 2 * listener->peers.max);
 	if (result < 0)
 		return error_prefix(result, "address shm:%s: ", listener->name);
 	if (chmod(path, others ? 0666 : 0600) < 0 || listen(listener->socket, BACKLOG) < 0)

@@ -6,8 +6,10 @@
  * an application of any size.
  *
  * Z2  A porter that was let go and does not end hangs in a descriptor of another process. After
- *     HANGING_MAX of these porters, no further porter is started. So a hostile process costs at
- *     most that many, and the porters of the last GRACE_MS. */
+ *     HANGING_MAX of these porters of one origin, no further porter is started for it. So a hostile
+ *     process costs at most that many, and the porters of the last GRACE_MS. It does not keep this
+ *     process from other origins.
+ * Z6  Only shm_porter_settle() waits for a porter. A program that polls never does. */
 #include "bus/shm/shm_porter.h"
 
 #include <errno.h>
@@ -29,7 +31,7 @@
 #include "bus/shm/shm_porter_path.h"
 #include "bus/shm/shm_rights.h"
 
-#define HANGING_MAX 8
+#define HANGING_MAX 8    /* of one origin */
 #define GRACE_MS    1000 /* for a porter to end, on a machine with much to do */
 #define END_MS      100  /* to wait for the end; a porter that does not hang ends at once */
 #define STACK_BYTES 16384
@@ -191,8 +193,7 @@ static void take_status(const struct shm_porter *porter)
 	waitid(P_PIDFD, (id_t)porter->process, &status, WEXITED | WNOHANG);
 }
 
-/* Frees those that ended. Counts the others that were let go `since_ms` ago or before. */
-static unsigned int reap(uint64_t since_ms)
+unsigned int shm_porter_reap(void)
 {
 	struct shm_porter **place = &let_go;
 	unsigned int count = 0;
@@ -207,30 +208,61 @@ static unsigned int reap(uint64_t since_ms)
 			porter_free(porter);
 			continue;
 		}
-		count += clock_ms() - porter->gone_ms >= since_ms;
+		count++;
 		place = &porter->next;
 	}
 	pthread_mutex_unlock(&lock);
 	return count;
 }
 
-unsigned int shm_porter_reap(void)
+/* The most hanging porters of an origin: of any user's, if user is NULL. */
+static unsigned int hanging(const char *path, const uid_t *user)
 {
-	return reap(0);
+	unsigned int most = 0;
+
+	shm_porter_reap();
+	pthread_mutex_lock(&lock);
+	for (const struct shm_porter *one = let_go; one; one = one->next) {
+		unsigned int count = 0;
+
+		if (strcmp(one->origin.path, path) != 0 || (user && one->origin.user != *user))
+			continue;
+		for (const struct shm_porter *other = one; other; other = other->next)
+			count += other->origin.user == one->origin.user &&
+				 strcmp(other->origin.path, path) == 0 &&
+				 clock_ms() - other->gone_ms >= GRACE_MS;
+		if (most < count)
+			most = count;
+	}
+	pthread_mutex_unlock(&lock);
+	return most;
 }
 
-void shm_porter_end(struct shm_porter *porter)
+/* Lets it know that it must end. */
+static void stop(struct shm_porter *porter)
 {
-	struct pollfd process = { .events = POLLIN };
-
-	if (!porter)
+	if (porter->pair < 0)
 		return;
 	shutdown(porter->pair, SHUT_RDWR); /* a forked child may have it too */
 	close(porter->pair);
 	porter->pair = -1;
-	process.fd = porter->process;
-	if (process.fd >= 0)
-		poll(&process, 1, END_MS); /* so that a closed subscriber leaves nothing behind */
+}
+
+void shm_porter_settle(struct shm_porter *porter)
+{
+	struct pollfd process = { .fd = porter ? porter->process : -1, .events = POLLIN };
+
+	if (process.fd < 0)
+		return;
+	stop(porter);
+	poll(&process, 1, END_MS);
+}
+
+void shm_porter_end(struct shm_porter *porter)
+{
+	if (!porter)
+		return;
+	stop(porter);
 	porter->gone_ms = clock_ms();
 	pthread_mutex_lock(&lock);
 	porter->next = let_go;
@@ -242,23 +274,29 @@ void shm_porter_end(struct shm_porter *porter)
 /* -- using --------------------------------------------------------------------------------------
  */
 
-int shm_porter_room(void)
+bool shm_porter_crowded(const char *path)
 {
-	const unsigned int count = reap(GRACE_MS);
+	return hanging(path, NULL) >= HANGING_MAX;
+}
+
+int shm_porter_room(const struct shm_origin *origin)
+{
+	const unsigned int count = hanging(origin->path, &origin->user);
 
 	if (count < HANGING_MAX)
 		return 0;
 	return error_set(EAGAIN,
-			 "%u processes that close descriptors for this one hang, at most %d may: "
-			 "other processes sent descriptors that cannot be closed",
-			 count, HANGING_MAX); /* Z2 */
+			 "%u processes that close descriptors of user %u hang, at most %d may: the "
+			 "user sent descriptors that cannot be closed",
+			 count, (unsigned int)origin->user, HANGING_MAX); /* Z2 */
 }
 
-int shm_porter_start(struct shm_porter **out, const char *task, int socket)
+int shm_porter_start(struct shm_porter **out, const char *task, int socket,
+		     const struct shm_origin *origin)
 {
 	struct shm_porter *porter;
 	char path[PATH_MAX];
-	int result = shm_porter_room();
+	int result = shm_porter_room(origin);
 
 	*out = NULL;
 	if (result < 0)
@@ -267,6 +305,7 @@ int shm_porter_start(struct shm_porter **out, const char *task, int socket)
 	if (!porter)
 		return error_set(ENOMEM, "no memory for a " PORTER_PROGRAM);
 	porter->pair = porter->process = -1;
+	porter->origin = *origin;
 	shm_porter_path(path);
 	result = porter_run(porter, path, task, socket);
 	if (result < 0) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "bus/error.h"
+#include "tickbus/error.h"
 
 #define WHAT_BYTES 200
 
@@ -140,9 +141,43 @@ static int socket_connect(int socket, const struct sockaddr_un *address, uid_t *
 	return 0;
 }
 
+static void origin_fill(struct shm_origin *origin, const struct shm_location *location)
+{
+	*origin = (struct shm_origin){ 0 };
+	memcpy(origin->path, location->address.sun_path, sizeof(origin->path));
+}
+
+/* Porters of this path hang (Z2). Whether the process that listens now may have another, since it
+ * is another user's. A socket that takes nothing finds out which user listens: a porter would have
+ * to close what it takes. */
+static bool crowd_pass(const struct shm_address *address, const struct stat *folder,
+		       const struct stat *file, const struct shm_location *location,
+		       struct finding *finding)
+{
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct shm_origin origin;
+	int code;
+
+	origin_fill(&origin, location);
+	shutdown(fd, SHUT_RD);
+	code = fd < 0 ? errno : socket_connect(fd, &location->address, &origin.user);
+	if (fd >= 0)
+		close(fd);
+	if (code != 0) {
+		connect_failed(address->name, code, file, finding);
+		return false;
+	}
+	if (!listener_check(address, folder, origin.user, finding))
+		return false;
+	if (shm_porter_room(&origin) == 0)
+		return true;
+	finding_set(finding, EAGAIN, "%s", tb_error());
+	return false;
+}
+
 /* Returns whether the socket is connected, also to a process that the address refuses. */
 static bool folder_try(const struct shm_address *address, const struct shm_folder *folder,
-		       int socket, uid_t *user, struct finding *finding)
+		       int socket, struct shm_origin *origin, struct finding *finding)
 {
 	struct shm_location location;
 	struct stat there, file;
@@ -162,11 +197,15 @@ static bool folder_try(const struct shm_address *address, const struct shm_folde
 			    (unsigned int)there.st_mode & 07777);
 		return false;
 	}
-	code = socket_connect(socket, &location.address, user);
+	origin_fill(origin, &location);
+	if (shm_porter_crowded(origin->path) &&
+	    !crowd_pass(address, &there, &file, &location, finding))
+		return false;
+	code = socket_connect(socket, &location.address, &origin->user);
 	if (code != 0)
 		connect_failed(address->name, code, &file, finding);
-	else if (listener_check(address, &there, *user, finding))
-		finding_set(finding, 0, "a bus of user %u", (unsigned int)*user);
+	else if (listener_check(address, &there, origin->user, finding))
+		finding_set(finding, 0, "a bus of user %u", (unsigned int)origin->user);
 	return code == 0;
 }
 
@@ -210,13 +249,14 @@ static bool finding_take(struct shm_search *search, const struct shm_folder *fol
 	return search->code == ECONNREFUSED || search->code == EACCES;
 }
 
-int shm_search_connect(struct shm_search *search, int socket, uid_t *user)
+int shm_search_connect(struct shm_search *search, int socket, struct shm_origin *origin)
 {
 	while (search->next < search->count) {
 		const struct shm_folder *folder = &search->folders[search->next++];
 		struct shm_location location;
 		struct finding finding;
-		const bool connected = folder_try(&search->address, folder, socket, user, &finding);
+		const bool connected =
+			folder_try(&search->address, folder, socket, origin, &finding);
 
 		if (finding.code == 0)
 			return 0;
@@ -251,14 +291,14 @@ static void folder_probe(const struct shm_address *address, const struct shm_fol
 			 struct finding *finding)
 {
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	uid_t user;
+	struct shm_origin origin;
 
 	if (fd < 0) {
 		finding_set(finding, errno, "%s", strerror(errno));
 		return;
 	}
 	shutdown(fd, SHUT_RD);
-	folder_try(address, folder, fd, &user, finding);
+	folder_try(address, folder, fd, &origin, finding);
 	close(fd);
 }
 

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "bus/shm/shm_location.h"
+#include "bus/shm/shm_porter.h"
 
 #define SHM_SEARCH_LIST_BYTES 1200
 
@@ -26,12 +27,13 @@ struct shm_search {
 };
 
 void shm_search_begin(struct shm_search *, const struct shm_address *);
-/* Connects the socket, which does not block, to the first publisher in the folders that are left,
- * and sets the user that listens. 1: the socket is connected to a process that the address refuses:
- * close it, and call again with another socket. Or -errno with a text: what each folder has.
- * -ECONNREFUSED: no publisher listens. -EACCES: a folder has a socket that this user may not use.
- * After an error the socket is not connected. */
-int shm_search_connect(struct shm_search *, int socket, uid_t *user);
+/* Connects the socket, which does not block, to the first publisher in the folders that are left.
+ * Fills in where it listens, and as which user. 1: the socket is connected to a process that the
+ * address refuses: close it, and call again with another socket. Or -errno with a text: what each
+ * folder has. -ECONNREFUSED: no publisher listens. -EACCES: a folder has a socket that this user
+ * may not use. -EAGAIN: too many porters of this publisher hang. After an error the socket is not
+ * connected. */
+int shm_search_connect(struct shm_search *, int socket, struct shm_origin *);
 
 /* What the folders before `mine` have of the name. 0: nothing; 1, with a text: something that
  * subscribers of this user pass over; -EADDRINUSE, with a text: a bus that they would take. */

@@ -72,6 +72,7 @@ const struct fabric_ops verbs_ops = {
 	.link_send = verbs_link_send,
 	.link_left = verbs_link_left,
 	.link_break = verbs_link_break,
+	.link_settle = verbs_link_settle,
 	.link_close = verbs_link_close,
 	.remote_open = verbs_remote_open,
 	.remote_keep = verbs_remote_keep,

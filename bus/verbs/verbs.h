@@ -57,6 +57,7 @@ int verbs_link_poll(struct link *);
 int verbs_link_send(struct link *, const void *message, size_t bytes);
 void verbs_link_left(struct link *);
 void verbs_link_break(struct link *);
+void verbs_link_settle(struct link *);
 void verbs_link_close(struct link *);
 int verbs_remote_open(struct link *, struct fabric_key, uint64_t bytes, struct remote **);
 void verbs_remote_close(struct remote *);

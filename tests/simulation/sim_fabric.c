@@ -561,6 +561,11 @@ static void sim_link_break(struct link *base)
 	link->peer = NULL;
 }
 
+static void sim_link_settle(struct link *link)
+{
+	(void)link;
+}
+
 static void sim_link_close(struct link *base)
 {
 	struct sim_link *link = (struct sim_link *)base;
@@ -941,11 +946,11 @@ static int view_connect(struct link **out, const char *address, const void *hell
 	.key = sim_key, .send = sim_send, .offer = sim_offer, .peer_text = peers_text,             \
 	.drop = peers_drop, .link_state = sim_link_state, .link_fd = sim_link_fd,                  \
 	.link_user = sim_link_user, .link_poll = sim_link_poll, .link_send = sim_link_send,        \
-	.link_left = sim_link_left, .link_break = sim_link_break, .link_close = sim_link_close,    \
-	.remote_open = sim_remote_open, .remote_keep = sim_remote_keep,                            \
-	.remote_close = sim_remote_close, .view = sim_view, .landing = sim_landing,                \
-	.landing_free = sim_landing_free, .depth = sim_depth, .read = sim_read, .reap = sim_reap,  \
-	.sleep = sim_sleep
+	.link_left = sim_link_left, .link_break = sim_link_break, .link_settle = sim_link_settle,  \
+	.link_close = sim_link_close, .remote_open = sim_remote_open,                              \
+	.remote_keep = sim_remote_keep, .remote_close = sim_remote_close, .view = sim_view,        \
+	.landing = sim_landing, .landing_free = sim_landing_free, .depth = sim_depth,              \
+	.read = sim_read, .reap = sim_reap, .sleep = sim_sleep
 
 static const struct fabric_ops network_ops = {
 	.scheme = "sim",

@@ -108,6 +108,11 @@ static int memory_send(struct link *link, const void *message, size_t bytes)
 	return 0;
 }
 
+static void memory_settle(struct link *link)
+{
+	(void)link;
+}
+
 static void memory_break(struct link *link)
 {
 	(void)link;
@@ -222,6 +227,7 @@ static struct fabric_ops memory_ops = {
 	.link_poll = memory_poll,
 	.link_send = memory_send,
 	.link_break = memory_break,
+	.link_settle = memory_settle,
 	.link_close = memory_close,
 	.remote_open = memory_open,
 	.remote_close = memory_remote_close,

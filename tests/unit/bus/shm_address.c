@@ -340,7 +340,7 @@ static int session_folders(void)
 	char own[128], elsewhere[128];
 	const struct shm_address address = { .name = "test" };
 	struct shm_search search;
-	uid_t user;
+	struct shm_origin origin;
 	struct shm_location place;
 
 	unsetenv("TICKBUS_RUNTIME_DIR");
@@ -352,7 +352,7 @@ static int session_folders(void)
 	if (access("/run/tickbus", W_OK) == 0)
 		return 77;
 	shm_search_begin(&search, &address);
-	if (shm_search_connect(&search, -1, &user) != -ECONNREFUSED)
+	if (shm_search_connect(&search, -1, &origin) != -ECONNREFUSED)
 		return 2;
 	if (shm_location_listen("test", &place) < 0 || strcmp(folder_of(&place), own) != 0)
 		return 3;

@@ -199,7 +199,7 @@ Test(held, connections_have_a_bounded_number_of_slots)
 	struct shm_hold hold;
 
 	old_kernel = true;
-	cr_assert_eq(shm_hold_open(&hold, listening, CLIENTS), 0, "%s", tb_error());
+	cr_assert_eq(shm_hold_open(&hold, listening, "test", CLIENTS), 0, "%s", tb_error());
 	for (unsigned int i = 0; i < SLOTS; i++) {
 		cr_assert(shm_hold_room(&hold), "%u", i);
 		cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds[i]), 0);
@@ -228,7 +228,7 @@ Test(held, porter_that_cannot_start_a_child_tries_again)
 	uint32_t slot;
 
 	old_kernel = true;
-	cr_assert_eq(shm_hold_open(&hold, listening, CLIENTS), 0, "%s", tb_error());
+	cr_assert_eq(shm_hold_open(&hold, listening, "test", CLIENTS), 0, "%s", tb_error());
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
 	slot = shm_hold_add(&hold, fds[0]);
 	porter = porter_process();

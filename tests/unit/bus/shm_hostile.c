@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -16,6 +17,36 @@
 #include "tests/support/hung_file.h"
 #include "tests/unit/bus/shm_scene.h"
 #include "tickbus/error.h"
+
+static unsigned int waits; /* calls of poll() that may wait */
+
+int __real_poll(struct pollfd *list, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *list, nfds_t count, int timeout_ms);
+
+int __wrap_poll(struct pollfd *list, nfds_t count, int timeout_ms)
+{
+	waits += timeout_ms != 0;
+	return __real_poll(list, count, timeout_ms);
+}
+
+/* A publisher that sends a descriptor as soon as a socket connects, unless this is -1. */
+static int hasty = -1;
+static unsigned int sent;
+
+int __real_connect(int fd, const struct sockaddr *at, socklen_t bytes);
+int __wrap_connect(int fd, const struct sockaddr *at, socklen_t bytes);
+
+int __wrap_connect(int fd, const struct sockaddr *at, socklen_t bytes)
+{
+	const int result = __real_connect(fd, at, bytes);
+	const int peer = result == 0 && hasty >= 0 ? accept4(hasty, NULL, NULL, SOCK_CLOEXEC) : -1;
+
+	if (peer >= 0) {
+		sent += put(peer, "x", 1, 1);
+		close(peer);
+	}
+	return result;
+}
 
 /* A test that failed may have left a stopped porter. */
 static void leave_all(void)
@@ -115,45 +146,139 @@ static int unstash(int from)
 	return fd;
 }
 
-/* The descriptor waits in a queue: starting a porter copies and closes this process' own. The
- * test's clock says that the time passed in which a porter may still end. */
-Test(hostile, hanging_porters_are_bounded_and_counted)
+/* Makes as many porters hang as may. The descriptor waits in a queue: starting a porter copies and
+ * closes this process' own. The test's clock says that the time passed in which a porter may still
+ * end. */
+static void crowd(int listening, struct hung_file *file)
 {
-	const int listening = liar_listen();
-	struct pollfd waiting = { .fd = listening, .events = POLLIN };
-	struct hung_file file;
 	int stash[2];
 
-	file_open(&file, HUNG_FLUSH);
+	file_open(file, HUNG_FLUSH);
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, stash), 0);
 	for (unsigned int count = 0; count < 8; count++)
-		cr_assert(put_with(stash[0], "x", 1, file.fd, 1), "%s", strerror(errno));
-	close(file.fd);
+		cr_assert(put_with(stash[0], "x", 1, file->fd, 1), "%s", strerror(errno));
+	close(file->fd);
 	for (unsigned int count = 0; count < 8; count++) {
 		const int fd = liar_accept(listening);
 
-		*file.hangs = false;
-		file.fd = unstash(stash[1]);
-		put_hanging(fd, &file, SHM_WELCOME, 1);
+		*file->hangs = false;
+		file->fd = unstash(stash[1]);
+		put_hanging(fd, file, SHM_WELCOME, 1);
 		UNTIL(guest.gones == 1);
 		cr_expect_str_eq(guest.why, NO_MEMFD);
 		close(fd);
 		guest_leave();
-		UNTIL(*file.asked == count + 1);
+		UNTIL(*file->asked == count + 1);
 	}
+	close(stash[0]);
+	close(stash[1]);
 	clock_pass(1000);
+}
+
+/* The socket that finds out which user listens takes nothing, so no porter has to close it. */
+Test(hostile, hanging_porters_are_bounded_and_counted)
+{
+	const int listening = liar_listen();
+	struct hung_file file;
+	char words[256];
+
+	crowd(listening, &file);
+	hasty = listening;
 	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL), -EAGAIN);
-	cr_expect_str_eq(tb_error(),
-			 "address shm:test: 8 processes that close descriptors for this "
-			 "one hang, at most 8 may: other processes sent descriptors "
-			 "that cannot be closed");
-	cr_expect_eq(poll(&waiting, 1, 0), 0, "it connected, and no porter can close the socket");
+	snprintf(words, sizeof(words),
+		 "address shm:test: cannot connect (%s: 8 processes that close descriptors of user "
+		 "%u hang, at most 8 may: the user sent descriptors that cannot be closed)",
+		 folder, (unsigned int)geteuid());
+	cr_expect_str_eq(tb_error(), words);
+	cr_expect_eq(sent, 0, "no porter can close what is sent");
+	hasty = -1;
 	hung_file_close(&file);
 	UNTIL(shm_porter_reap() == 0);
 	close(liar_accept(listening));
 	close(listening);
-	close(stash[0]);
-	close(stash[1]);
+}
+
+/* A hostile publisher must not cut the program off from others. */
+Test(hostile, porters_of_a_hostile_publisher_leave_room_for_other_names)
+{
+	const struct fabric_listen how = { .address = "honest", .peers_max = 4 };
+	const int listening = liar_listen();
+	struct hung_file file;
+
+	crowd(listening, &file);
+	cr_assert_eq(shm_listen(&host.listener, &how, &host_calls, NULL), 0, "%s", tb_error());
+	cr_assert_eq(shm_connect(&guest.link, "honest", "hello", 5, &guest_calls, NULL), 0, "%s",
+		     tb_error());
+	UNTIL(host.hellos == 1);
+	hung_file_close(&file);
+	guest_leave();
+	close(listening);
+	UNTIL(shm_porter_reap() == 0);
+}
+
+/* The next user's publisher takes the address of a hostile user. */
+Test(hostile, porters_of_a_hostile_user_leave_room_for_other_users)
+{
+	int listening = liar_listen(), status;
+	struct sockaddr_un at;
+	struct hung_file file;
+	pid_t child;
+
+	if (!may_be_others())
+		cr_skip("this user may not become other users");
+	crowd(listening, &file);
+	close(listening);
+	unlink(socket_address().sun_path);
+	listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	at = socket_address();
+	cr_assert_eq(bind(listening, (struct sockaddr *)&at, sizeof(at)), 0, "%s", strerror(errno));
+	child = fork();
+	if (child == 0)
+		_exit(setresuid(SOMEONE, SOMEONE, SOMEONE) < 0 || listen(listening, 8) < 0);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+	cr_expect_eq(shm_connect(&guest.link, "test,user=65421", "hello", 5, &guest_calls, NULL), 0,
+		     "%s", tb_error());
+	hung_file_close(&file);
+	guest_leave();
+	close(listening);
+	UNTIL(shm_porter_reap() == 0);
+}
+
+/* A program that polls goes on at once. */
+Test(hostile, link_never_waits_for_a_porter_that_hangs)
+{
+	const int listening = liar_listen(), fd = liar_accept(listening);
+	struct hung_file file;
+
+	file_open(&file, HUNG_FLUSH);
+	put_hanging(fd, &file, SHM_WELCOME, 1);
+	UNTIL(guest.gones == 1);
+	waits = 0;
+	guest_leave();
+	cr_expect_eq(waits, 0);
+	UNTIL(*file.asked == 1);
+	cr_expect_eq(shm_porter_reap(), 1);
+	hung_file_close(&file);
+	close(fd);
+	close(listening);
+	UNTIL(shm_porter_reap() == 0);
+}
+
+/* A program that closes waits for the end, and then nothing is left. */
+Test(hostile, link_that_settled_leaves_no_porter)
+{
+	const int listening = liar_listen(), fd = liar_accept(listening);
+
+	shm_link_break(guest.link);
+	waits = 0;
+	shm_link_settle(guest.link);
+	cr_expect_eq(waits, 1);
+	guest_leave();
+	cr_expect_eq(waits, 1);
+	close(fd);
+	close(listening);
+	UNTIL(shm_porter_reap() == 0);
 }
 
 /* A socket that lingers makes the porter alone wait. */
@@ -193,11 +318,41 @@ Test(hostile, porter_without_an_answer_ends_the_link)
 	turn();
 	cr_expect_eq(guest.gones, 0);
 	clock_pass(3000);
-	UNTIL(guest.gones == 1);
+	waits = 0;
+	shm_link_poll(guest.link);
+	cr_expect_eq(waits, 0, "it waits for the porter");
+	cr_expect_eq(guest.gones, 0, "the clock may have jumped");
+	clock_pass(100);
+	shm_link_poll(guest.link);
+	cr_expect_eq(waits, 0, "it waits for the porter");
+	cr_assert_eq(guest.gones, 1);
 	cr_expect_eq(guest.code, EPIPE);
 	cr_expect_str_eq(guest.why,
 			 "the process that takes the descriptors of this connection hangs");
 	porter_signal(SIGKILL);
+	close(given);
+	close(fd);
+	close(listening);
+	guest_leave();
+	UNTIL(shm_porter_reap() == 0);
+}
+
+/* The test's clock jumps while the porter is stopped, and it answers afterwards. */
+Test(hostile, porter_that_answers_after_a_jump_of_the_clock_is_heard)
+{
+	const int listening = liar_listen(), fd = liar_accept(listening), given = memfd();
+
+	put_frame(fd, SHM_WELCOME, 8);
+	UNTIL(guest.welcomes == 1);
+	porter_signal(SIGSTOP);
+	cr_assert(put_with(fd, "\4\0\0\0stop", 8, given, 1));
+	turn();
+	clock_stop();
+	clock_pass(3000);
+	shm_link_poll(guest.link);
+	porter_signal(SIGCONT);
+	UNTIL(guest.messages == 1);
+	cr_expect_eq(guest.gones, 0);
 	close(given);
 	close(fd);
 	close(listening);
@@ -329,12 +484,13 @@ extern void __lsan_disable(void) __attribute__((weak));
 /* A cancelled call leaves its memory behind. */
 static void *cancelled_start(void *socket)
 {
+	const struct shm_origin origin = { .path = "test" };
 	struct shm_porter *porter;
 
 	if (__lsan_disable)
 		__lsan_disable();
 	pthread_cancel(pthread_self());
-	shm_porter_start(&porter, PORTER_TAKE, *(int *)socket);
+	shm_porter_start(&porter, PORTER_TAKE, *(int *)socket, &origin);
 	return NULL;
 }
 

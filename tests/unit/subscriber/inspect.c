@@ -70,6 +70,11 @@ static int lossy_reap(struct link *link, struct fabric_completion *done, unsigne
 	return 0;
 }
 
+static void lossy_settle(struct link *link)
+{
+	(void)link;
+}
+
 static void lossy_break(struct link *link)
 {
 	(void)link;
@@ -99,6 +104,7 @@ static struct fabric_ops lossy = { .scheme = "lossy",
 				   .sleep = lossy_sleep,
 				   .reap = lossy_reap,
 				   .link_break = lossy_break,
+				   .link_settle = lossy_settle,
 				   .link_close = lossy_close };
 
 Test(inspect, unanswered_request_is_repeated_until_the_timeout)

@@ -65,6 +65,12 @@ static void publisher_short(const struct control_message *said)
 	}
 }
 
+static void net_settle(struct link *link)
+{
+	net.settles++;
+	shm_link_settle(link);
+}
+
 static int net_send(struct link *link, const void *message, size_t bytes)
 {
 	struct control_message said;
@@ -182,6 +188,7 @@ static void net_add(void)
 	net_ops.connect = net_connect;
 	net_ops.link_state = net_state;
 	net_ops.link_send = net_send;
+	net_ops.link_settle = net_settle;
 	net_ops.view = net_view;
 	net_ops.landing = net_landing;
 	net_ops.read = net_read;

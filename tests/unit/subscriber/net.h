@@ -34,7 +34,7 @@ extern struct net {
 	uint64_t gone_epoch;
 	unsigned int gone_reads;
 	uint64_t reads[READ_ENTRIES + 1], read_bytes[READ_ENTRIES + 1]; /* by kind */
-	unsigned int leaves, reaps, tries;
+	unsigned int leaves, reaps, tries, settles;
 	unsigned int schemas, joins; /* requests */
 	const char *landing;         /* the first that a READ of records used */
 	size_t landed;               /* bytes of it that were used */

@@ -154,6 +154,19 @@ Test(reconnect, reader_without_a_start_sleeps_while_disconnected)
 	cr_expect_lt(wakes, 50, "woken %u times", wakes);
 }
 
+/* A hostile publisher could make what is left of a connection take as long as it likes. */
+Test(reconnect, program_waits_for_a_lost_connection_only_when_it_closes)
+{
+	scene_publish(scene_topic(net.publisher, "t", 64, 0), 1, 2);
+	net_read_on(false);
+	UNTIL(notes.last == 2, 100);
+	net_reconnect();
+	cr_expect_eq(net.settles, 0);
+	tb_subscriber_close(subscriber);
+	subscriber = NULL;
+	cr_expect_eq(net.settles, 1);
+}
+
 Test(reconnect, stale_bound_is_that_of_the_current_publisher)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
