@@ -56,6 +56,18 @@ static struct tb_event event_of(const struct tb_source *source, enum tb_event_ki
 				  .held = conflate ? conflate->held_count : 0 };
 }
 
+/* A topic whose connection was lost says why. */
+static void stale_fill(struct tb_source *source, struct tb_event *event)
+{
+	const struct tb_subscriber *subscriber = source->subscription->subscriber;
+
+	count(source, SUBSCRIPTION_STALES, 1);
+	if (!subscriber->lost)
+		return;
+	source->stale_code = event->code = subscriber->lost_code;
+	event->words = subscriber->lost_text;
+}
+
 void deliver_event(struct tb_source *source, enum tb_event_kind kind)
 {
 	struct tb_event event = event_of(source, kind);
@@ -64,7 +76,7 @@ void deliver_event(struct tb_source *source, enum tb_event_kind kind)
 	if (kind == TB_EVENT_APPEARED)
 		event.time_ns = source->skip_ns;
 	if (kind == TB_EVENT_STALE)
-		count(source, SUBSCRIPTION_STALES, 1);
+		stale_fill(source, &event);
 	event_deliver(source->subscription, &event);
 }
 

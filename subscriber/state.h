@@ -359,8 +359,10 @@ struct tb_subscriber {
 	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: no ticket */
 	uint32_t stale_asked_ms;         /* the caller's stale bound; 0: the publisher's */
 	uint32_t stale_ms; /* the stale bound; 0: not known before the first welcome */
-	int gone_code;     /* why the last connection ended */
+	int gone_code;     /* why the last connection or try to connect ended */
 	char gone_text[640];
+	int lost_code; /* why the connection was lost; valid while `lost` is set */
+	char lost_text[640];
 
 	struct tb_subscription *subscriptions;
 	struct tb_source **table; /* topics_max sources by slot */

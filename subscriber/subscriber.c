@@ -160,7 +160,7 @@ static bool is_transient(int code)
 {
 	return code == -ECONNREFUSED || code == -ECONNRESET || code == -ETIMEDOUT ||
 	       code == -EAGAIN || code == -EUSERS || code == -ENOENT || code == -EHOSTUNREACH ||
-	       code == -ENETUNREACH || code == -ENODEV;
+	       code == -ENETUNREACH || code == -ENODEV || code == -EMSGSIZE;
 }
 
 TB_API int tb_subscriber_open(struct tb_subscriber **out,

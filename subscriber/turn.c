@@ -274,14 +274,26 @@ static void refusal_report(struct tb_subscriber *subscriber)
 	}
 }
 
-/* The publisher is alive but has no room, or its socket refuses us, perhaps only while it starts.
- * Reports each stale topic once more, with this reason. */
+/* The publisher is alive but has no room or too small an MTU, or its socket refuses us, perhaps
+ * only while it starts. Reports each stale topic once more, with this reason. */
 static void stale_reason_report(struct tb_subscriber *subscriber)
 {
 	for (uint32_t i = 0; i < subscriber->topics_max; i++)
 		if (subscriber->table[i])
 			deliver_stale_reason(subscriber->table[i], subscriber->gone_code,
 					     subscriber->gone_text);
+}
+
+/* Keeps the reason for the stale events: the tries to connect that follow have reasons of their
+ * own.
+ */
+static void lost_keep(struct tb_subscriber *subscriber)
+{
+	if (subscriber->gone_code == 0)
+		gone_keep(subscriber, ETIMEDOUT, "the publisher's memory no longer answers");
+	subscriber->lost_code = subscriber->gone_code;
+	memcpy(subscriber->lost_text, subscriber->gone_text, sizeof(subscriber->lost_text));
+	pulse_lost(subscriber);
 }
 
 static void link_ended(struct tb_subscriber *subscriber)
@@ -291,10 +303,10 @@ static void link_ended(struct tb_subscriber *subscriber)
 
 	turn_disconnect(subscriber);
 	if (was_welcomed)
-		pulse_lost(subscriber);
+		lost_keep(subscriber);
 	if (code == EACCES || code == EPROTO)
 		refusal_report(subscriber);
-	else if (code == EUSERS || code == EAGAIN)
+	else if (code == EUSERS || code == EAGAIN || code == EMSGSIZE)
 		stale_reason_report(subscriber);
 	pause_begin(subscriber);
 }

@@ -268,6 +268,10 @@ static int bus_look(struct table *table, const char *address, const struct comma
 		finding.remedy =
 			"raise subscribers_max (or the quota that it names) in pubd's settings, "
 			"or run fewer subscribers";
+	} else if (topics == -EMSGSIZE) {
+		finding.verdict = TB_VERDICT_BAD;
+		finding.remedy = "ip link set dev INTERFACE mtu N: the same on both hosts, and at "
+				 "least that on every switch between them";
 	} else if (topics == -EAGAIN) {
 		finding.verdict = TB_VERDICT_ADVICE;
 		finding.remedy = "the publisher reached a limit: check its log";

@@ -5,6 +5,7 @@
  *   verbs_events          events, ids and errors of the connection manager
  *   verbs_device          where a device is
  *   verbs_async           whether a device is lost
+ *   verbs_mtu             MTUs of a port and of a connection
  *   verbs_domain          protection domains, one for each realm, and memory registered in them
  *   verbs_own             publisher: a connection's own domain and memory, over iWARP
  *   verbs_channel         one reliable connection: messages under credit, READs

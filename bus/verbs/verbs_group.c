@@ -29,6 +29,7 @@
 #include "bus/error.h"
 #include "bus/verbs/notice_udp.h"
 #include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_mtu.h"
 #include "bus/verbs/verbs_multicast.h"
 
 #define SEND_DEPTH   64
@@ -49,11 +50,8 @@ static bool device_has_ud(struct ibv_context *verbs)
 /* The maximum size of a datagram here. */
 static uint32_t datagram_bytes(struct rdma_cm_id *id, uint32_t most)
 {
-	struct ibv_port_attr port = { 0 };
-	uint32_t mtu = 256;
+	const uint32_t port = verbs_mtu_port(id), mtu = port ? port : 256;
 
-	if (ibv_query_port(id->verbs, id->port_num, &port) == 0)
-		mtu = 128u << port.active_mtu; /* IBV_MTU_256 is 1 */
 	return mtu < most ? mtu : most;
 }
 

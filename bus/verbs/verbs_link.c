@@ -26,6 +26,7 @@
 #include "bus/verbs/verbs_channel.h"
 #include "bus/verbs/verbs_events.h"
 #include "bus/verbs/verbs_landings.h"
+#include "bus/verbs/verbs_mtu.h"
 #include "bus/verbs/verbs_private_data.h"
 #include "bus/verbs/verbs_receiver.h"
 #include "tickbus/error.h"
@@ -186,6 +187,17 @@ static int request(struct verbs_link *link)
 				 ? error_set(ECONNREFUSED, "no publisher listens there")
 				 : verbs_error(errno, link->text, "connecting");
 	return result;
+}
+
+/* An error completion (K2). READs that find no answer may be too long for our own port by now. */
+static void on_broken(struct verbs_link *link)
+{
+	char why[FABRIC_REASON_BYTES];
+
+	if (verbs_mtu_exceeded(link->id, "the subscriber", why, sizeof(why)))
+		link_gone(link, link->channel.broken, "%s; %s", link->channel.why, why);
+	else
+		link_gone(link, link->channel.broken, "%s", link->channel.why);
 }
 
 static void on_established(struct verbs_link *link, const struct verbs_event *event)
@@ -374,7 +386,7 @@ int verbs_link_poll(struct link *base)
 	}
 	count += messages_take(link);
 	if (!link->closed && link->channel.broken && link->state == LINK_UP)
-		link_gone(link, link->channel.broken, "%s", link->channel.why); /* K2 */
+		on_broken(link);
 	if (!link->closed && link->state == LINK_CONNECTING &&
 	    clock_ms() - link->begun_ms >= link->address.attempt_ms)
 		link_gone(link, ETIMEDOUT, "no answer"); /* K1 */

@@ -10,7 +10,11 @@
  *     owner it is still there: messages to it are lost, as those on their way are.
  * B4  A peer is probed from the established connection on: before that its device need not answer.
  *     The connection manager reports a connection that is not established. Over InfiniBand and
- *     RoCE it repeats the accept for about a minute. Over iWARP the accept establishes it. */
+ *     RoCE it repeats the accept for about a minute. Over iWARP the accept establishes it.
+ * B5  A path MTU above that of our port is refused. Both sides count packets of a READ by the path
+ *     MTU, so we cannot answer in smaller packets. The request cannot ask for less than its own
+ *     interface has. If an MTU falls later, READs no longer arrive, which ends the connection. The
+ *     next request is refused. */
 #include "bus/verbs/verbs_peer.h"
 
 #include <assert.h>
@@ -24,6 +28,7 @@
 #include "bus/verbs/verbs.h"
 #include "bus/verbs/verbs_channel.h"
 #include "bus/verbs/verbs_exposure.h"
+#include "bus/verbs/verbs_mtu.h"
 #include "bus/verbs/verbs_own.h"
 #include "bus/verbs/verbs_private_data.h"
 #include "tickbus/error.h"
@@ -208,9 +213,14 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 void verbs_peer_request(struct verbs_listener *listener, const struct verbs_event *event)
 {
 	struct fabric_answer answer = { 0 };
+	char why[FABRIC_REASON_BYTES];
 	struct verbs_peer *peer;
 	int result;
 
+	if (verbs_mtu_exceeded(event->id, "the publisher", why, sizeof(why))) { /* B5 */
+		verbs_peer_refuse(listener, event->id, EMSGSIZE, why);
+		return;
+	}
 	if (listener->peers.count >= listener->peers.max) {
 		verbs_peer_refuse(listener, event->id, EUSERS,
 				  "the publisher has its maximum number of subscribers");

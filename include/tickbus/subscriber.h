@@ -138,10 +138,11 @@ enum tb_event_kind {
 	TB_EVENT_GAP,          /* records first to last are lost: cause */
 	TB_EVENT_STALE,   /* for the stale bound: no sign of life from the publisher, or from the
 			   * writer of a watched topic, or no valid progress line. Or the bus page
-			   * did not show the topic's epoch. Comes again if
-			   * the publisher is back but cannot serve us; words and code say why. No
-			   * room: EUSERS, EAGAIN. No access to its socket: EACCES. Topic unknown:
-			   * ENOENT */
+			   * did not show the topic's epoch. If the connection was lost, words and
+			   * code say why. Comes again if the publisher is back but cannot serve
+			   * us; words and code say why. No room: EUSERS, EAGAIN. No access to its
+			   * socket: EACCES. Topic unknown: ENOENT. Its port's MTU is smaller than
+			   * ours: EMSGSIZE */
 	TB_EVENT_LIVE,    /* a sign of life again, in the same epoch. Stale and live do not stop
 			   * delivery: records may come between them */
 	TB_EVENT_RESTART, /* a new epoch. old_epoch, delivered and head say where reading of the old

@@ -948,7 +948,8 @@ class Tools(Bench):
         bus.process.wait()
         bus.process.stdin.close()
         bus.process.stdout.close()
-        self.assertIn("stale topic=t.live", process.stderr.readline())
+        self.assertRegex(process.stderr.readline(),
+                         rf'stale topic=t.live code={errno.ECONNRESET} words=".*closed the connection"')
 
     # -- standard output fails --------------------------------------------------------------------
 

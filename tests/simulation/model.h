@@ -62,6 +62,7 @@ struct model {
 	uint64_t next, started;
 	bool first_gap; /* no record came since the start */
 	bool stale, ended;
+	int stale_code;
 	/* Names of which the topic had no instrument, as events said. The topic had these
 	 * instruments when the list changed last. */
 	unsigned int missing_count;

@@ -171,12 +171,16 @@ static void on_ended(struct model *m, const struct tb_event *event)
 static void on_stale(struct model *m, const struct tb_event *event)
 {
 	model_say(m, "stale %d", event->code);
-	if (m->ended || (m->stale && event->code == 0))
-		model_complain(m, "stale without a reason, %s",
+	if (m->ended || (m->stale && (event->code == 0 || event->code == m->stale_code)))
+		model_complain(m, "stale without a new reason, %s",
 			       m->ended ? "after the end" : "for the second time");
+	else if ((event->code == 0) != !event->words)
+		model_complain(m, "stale with code %d and %s words", event->code,
+			       event->words ? "with" : "without");
 	else if (m->calm)
 		model_complain(m, "stale, while the publisher is alive");
-	m->stales += event->code == 0;
+	m->stales += !m->stale;
+	m->stale_code = event->code;
 	counts[COUNT_STALES]++;
 	m->stale = true;
 }

@@ -94,8 +94,8 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
 
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attributes, int *mask)
 {
-	(void)attributes;
-	*mask = 0;
+	*mask = fake.path_mtu && attributes->qp_state == IBV_QPS_RTR ? IBV_QP_PATH_MTU : 0;
+	attributes->path_mtu = fake.path_mtu;
 	errno = EINVAL;
 	return id == fake.given_up ? -1 : 0;
 }

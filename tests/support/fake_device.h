@@ -51,9 +51,9 @@ extern struct fake_device {
 	uint32_t inline_max;
 	size_t refused_bytes; /* regions of this size are refused, so often: */
 	unsigned int refused_regions;
-	enum ibv_mtu mtu;
-	int udp_mtu; /* of the interface */
-	int reads;   /* at once */
+	enum ibv_mtu mtu, path_mtu; /* of the port; of connections, 0: iWARP */
+	int udp_mtu;                /* of the interface */
+	int reads;                  /* at once */
 
 	bool completes;                    /* each post, at once */
 	struct ibv_cq *completion_of;      /* the last post completes in this queue */

@@ -234,7 +234,7 @@ static void poll_until_told(struct tb_subscriber *subscriber, const struct notes
 	}
 }
 
-/* The connection is lost, and there is no room for a new connection. */
+/* The connection is lost for lack of room, and there is no room for a new connection. */
 Test(timeouts, stale_topic_reports_a_full_publisher_once)
 {
 	struct notes notes = { 0 };
@@ -259,7 +259,7 @@ Test(timeouts, stale_topic_reports_a_full_publisher_once)
 		to_lose = 0;
 		poll_until_told(subscriber, &notes, "live\n");
 		cr_expect_str_eq(strstr(notes.text, "stale"),
-				 "stale\nstale 87 it has as many as it may have\n"
+				 "stale 87 it has as many as it may have\n"
 				 "stale 11 it has no descriptor left\nlive\n");
 		notes_free(&notes);
 	}
@@ -283,7 +283,8 @@ Test(timeouts, stale_topic_reports_lost_permission)
 	refuses_connects = false;
 	poll_until_told(subscriber, &notes, "live\n");
 	cr_expect_str_eq(strstr(notes.text, "stale"),
-			 "stale\nstale 13 no permission to connect\nlive\n");
+			 "stale 104 no answer from there\nstale 13 no permission to connect\n"
+			 "live\n");
 	tb_subscriber_close(subscriber);
 	notes_free(&notes);
 }
