@@ -164,6 +164,7 @@ struct stream *market_event(struct market *market, const struct tb_event *event)
 			stream->imaging = event->kind == TB_EVENT_IMAGE;
 		if (event->kind == TB_EVENT_IMAGE)
 			stream->values = 0;
+		stream->complete |= event->kind == TB_EVENT_COMPLETE;
 		stream->ended = event->kind == TB_EVENT_ENDED || event->kind == TB_EVENT_REFUSED;
 	}
 	return stream;

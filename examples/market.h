@@ -31,6 +31,7 @@ struct stream {
 	uint64_t values;   /* of the last image */
 	const char *state; /* "live", "image", "stale", ... */
 	bool imaging;      /* an image is not complete */
+	bool complete;     /* an image has been */
 	bool ended;
 };
 

@@ -6,11 +6,12 @@
  *               [--no-latency] [--names NAME,... | --conflate-us N]
  *
  * It begins with an image: the present values of all symbols. After a gap another image makes the
- * table right again. It may start before its publisher. It ends when both topics have ended, after
- * --seconds, or with SIGINT or SIGTERM, and then prints a summary. Latency is the time from the
- * publisher's time stamp to the handler's clock read, so it needs one clock for both. Without
- * records the program polls for a millisecond before it sleeps, because a wake-up is slow. It
- * sleeps at once on a busy core.
+ * table right again. It may start before its publisher. It ends when both topics have ended,
+ * with SIGINT or SIGTERM, or after --seconds. These begin with the complete image, with the first
+ * value, or with the news that no symbol has a name. At its end it prints a summary. Latency is the
+ * time from the publisher's time stamp to the handler's clock read, so it needs one clock for both.
+ * Without records the program polls for a millisecond before it sleeps, because a wake-up is slow.
+ * It sleeps at once on a busy core.
  *
  * With --names it watches these symbols alone: it reads their values when they changed. With
  * --conflate-us it gets at most one record of each symbol in so many microseconds, its newest. Both
@@ -50,6 +51,8 @@ struct view {
 	size_t symbols;
 	bool terminal, latency;
 	uint64_t begun_ns, drawn_ns, second_ns;
+	uint64_t shown_ns; /* since then it shows the market; 0: not yet */
+	bool unknown_name;
 	uint64_t second_records; /* when this second began */
 	uint64_t rate, p50_ns, p99_ns;
 	uint64_t awake_ns;              /* AWAKE_NS, or 0 */
@@ -315,9 +318,11 @@ static void print_image(const struct stream *stream, const struct tb_event *even
 
 static void on_event(void *user, const struct tb_event *event)
 {
-	const struct view *view = user;
+	struct view *view = user;
 	const struct stream *stream = market_event(user, event);
 
+	view->unknown_name |=
+		event->kind == TB_EVENT_NO_INSTRUMENT && stream == &view->market.quotes;
 	if (event->kind == TB_EVENT_NO_INSTRUMENT && !view->terminal)
 		printf("%s: no symbol %s yet\n", event->topic, event->words);
 	if (!view->terminal)
@@ -392,6 +397,23 @@ static void second_over(struct view *view, uint64_t now_ns)
 		print_line(view);
 }
 
+static bool shows_market(const struct view *view)
+{
+	const struct market *market = &view->market;
+
+	if (view->name_count == 0 && view->conflate_us == 0)
+		return market->quotes.complete && market->trades.complete;
+	return market->quotes.records > 0 || view->unknown_name;
+}
+
+static bool time_is_over(struct view *view, uint64_t now_ns)
+{
+	if (view->shown_ns == 0 && shows_market(view))
+		view->shown_ns = now_ns;
+	return view->seconds && view->shown_ns &&
+	       now_ns - view->shown_ns >= view->seconds * SECOND_NS;
+}
+
 static int run(struct view *view, struct tb_subscriber *subscriber)
 {
 	uint64_t sleep_ns = 0; /* it polls until then */
@@ -409,7 +431,7 @@ static int run(struct view *view, struct tb_subscriber *subscriber)
 			draw(view);
 			view->drawn_ns = now_ns;
 		}
-		if (view->seconds && now_ns - view->begun_ns >= view->seconds * SECOND_NS)
+		if (time_is_over(view, now_ns))
 			break;
 		if (count > 0)
 			sleep_ns = now_ns + view->awake_ns;

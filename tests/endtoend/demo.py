@@ -80,7 +80,7 @@ class Demo(unittest.TestCase):
         self.assertRegex(lines[-4], r"^\d+ records in [\d.]+ s: \d+ records/s$")
         self.assertRegex(lines[-3], r"^  publish to receive: p50 .*, p99 .*, max ")
         for line, topic in zip(lines[-2:], ("market.quote", "market.trade")):
-            self.assertRegex(line, rf"^  {topic}: [1-9]\d* records, \d+ lost in \d+ gaps, ended")
+            self.assertRegex(line, rf"^  {topic}: [1-9]\d* records, \d+ lost in \d+ gaps, live")
 
     def expect_images(self, lines):
         """First what a late joiner gets. The view itself joins late, and begins with an image."""
@@ -108,7 +108,7 @@ class Demo(unittest.TestCase):
         shown = [line for line in lines if re.match(r"^\d\d:\d\d:\d\dZ  \d+ records/s  lost 0  AAPL bid ", line)]
         self.assertTrue(shown and "  MSFT bid " in shown[-1], out)
         for line, topic in zip(lines[-2:], ("market.quote", "market.trade")):
-            self.assertRegex(line, rf"^  {topic}: \d+ records, 0 lost in 0 gaps, ended$")
+            self.assertRegex(line, rf"^  {topic}: \d+ records, 0 lost in 0 gaps, (live|joined)$")
 
     def test_name_without_a_symbol_is_reported(self):
         status, out, err = self.run_demo("--names", "NOSUCH", "--seconds", 1)
@@ -121,7 +121,7 @@ class Demo(unittest.TestCase):
         self.assertEqual((status, err), (0, ""))
         lines = out.splitlines()
         self.assertEqual(lines[0], "$ tickbus cat shm:demo market.quote --conflate 250ms --count 5")
-        found = re.match(r"^  market.quote: (\d+) records of (\d+) published, \d+ lost in \d+ gaps, ended", lines[-2])
+        found = re.match(r"^  market.quote: (\d+) records of (\d+) published, \d+ lost in \d+ gaps, live", lines[-2])
         self.assertTrue(found and 0 < int(found[1]) < int(found[2]), out)
 
     def shown_on_a_terminal(self, rows):

@@ -10,9 +10,8 @@ TOPOLOGY = "one guest"
 SECONDS = 150
 GUESTS_ONLY = True
 SHOWN_SECONDS = 2
-RATE = 5000
 LINE = r"^\d\d:\d\d:\d\dZ  [1-9]\d* records/s  lost 0  [A-Z]+ bid "
-ENDED = r"^  market\.(?:quote|trade): [1-9]\d* records, 0 lost in 0 gaps, ended"
+SUM = r"^  market\.(?:quote|trade): [1-9]\d* records, 0 lost in 0 gaps, live$"
 MESSAGES, SYMBOLS = 2000, 50
 
 
@@ -22,16 +21,10 @@ def shown(lab):
     address = bus.address(publisher, "rxe")
     text = host.run(f"cd $SOURCE && TICKBUS_DEMO_BUILD=$BUILD TICKBUS_DEMO_LISTEN={address} "
                     f"TICKBUS_DEMO_VIEW={address},source={host.rxe} scripts/demo --rdma --seconds {SHOWN_SECONDS}")
-    if not re.search(LINE, text, re.M) or len(re.findall(ENDED, text, re.M)) != 2:
+    if not re.search(LINE, text, re.M) or len(re.findall(SUM, text, re.M)) != 2:
         raise Failed(f"expected lines of rows, and no row lost:\n{text}")
     if re.search(r"\bp50\b", text):
         raise Failed(f"found a latency:\n{text}")
-    # The market's rate is the demo's on a software device. Opening and closing need messages for each symbol: with
-    # too many symbols they would take longer than the trading that was asked for.
-    rows = sum(int(number) for number in re.findall(r"^  market\.\w+: (\d+) records", text, re.M))
-    if rows > RATE * (SHOWN_SECONDS + 2):
-        raise Failed(f"found {rows} rows, expected those of {SHOWN_SECONDS} seconds of trading, a start and an "
-                     f"end:\n{text}")
     lab.note(re.search(r"^\d+ records in .*", text, re.M)[0])
 
 
