@@ -130,6 +130,7 @@ struct fabric_listen {
 	struct fabric_common *common; /* outlives the listener; NULL: nothing is shared */
 	struct fabric_access access;
 	unsigned int peers_max;
+	unsigned int peers_per_user;   /* that wait for a hello; 0: peers_max. Only over shm */
 	uint32_t withdrawn_ms;         /* how long withdrawn memory stays readable by READs */
 	struct fabric_notices notices; /* ignored by a fabric without notices */
 	/* A message that peers ignore. A fabric sends it where only an unanswered message shows

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "bus/address.h"
 #include "bus/bounds.h"
@@ -27,7 +28,8 @@
 
 #define LOOK_MS            100
 #define AGAIN_MS           2000 /* how long an answer is awaited before the request is sent again */
-#define INSPECT_BLOCKS_MAX 4096 /* blocks of one scope */
+#define ROOM_NS            5000000 /* between two tries while the publisher has no room */
+#define INSPECT_BLOCKS_MAX 4096    /* blocks of one scope */
 
 struct inspection {
 	const char *address;
@@ -41,6 +43,7 @@ struct inspection {
 	int64_t user; /* that listens; -1: over a network */
 	int gone_code;
 	char gone_text[640];
+	char no_room[768]; /* the last error if the publisher had no room */
 	struct control_welcome welcome;
 	struct remote *page;
 	struct control_message asked, answer;
@@ -187,7 +190,22 @@ static void inspect_close(struct inspection *inspection)
 	free(inspection->location);
 }
 
-/* Tries until an answer or the timeout: a request to connect may be lost. */
+/* Another try to connect, if time is left: a request may be lost, and many clients may connect at
+ * once. */
+static bool connects_again(struct inspection *inspection, int result)
+{
+	const struct timespec pause = { .tv_nsec = ROOM_NS };
+
+	if (result != -ETIMEDOUT && result != -EAGAIN)
+		return false;
+	if (result == -EAGAIN) {
+		snprintf(inspection->no_room, sizeof(inspection->no_room), "%s", tb_error());
+		nanosleep(&pause, NULL);
+	}
+	return clock_coarse_ms() < inspection->by_ms;
+}
+
+/* Tries until an answer or the timeout. */
 static int inspect_connect(struct inspection *inspection, const uint8_t *ticket)
 {
 	const char *location = inspection->location;
@@ -206,7 +224,9 @@ static int inspect_connect(struct inspection *inspection, const uint8_t *ticket)
 						  &inspect_calls, inspection);
 		if (result == 0)
 			result = inspect_until(inspection, &inspection->welcomed, UINT64_MAX);
-	} while (result == -ETIMEDOUT && clock_coarse_ms() < inspection->by_ms);
+	} while (connects_again(inspection, result));
+	if (result == -ETIMEDOUT && *inspection->no_room)
+		return error_set(EAGAIN, "%s", inspection->no_room);
 	return result == -ETIMEDOUT ? time_over(inspection) : result;
 }
 

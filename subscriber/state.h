@@ -353,6 +353,7 @@ struct tb_subscriber {
 	struct handshake handshake; /* of the link */
 	struct control_welcome welcome;
 	bool welcomed;
+	bool opening; /* tb_subscriber_open waits until the publisher has room */
 	int64_t user; /* that listens; -1: not known */
 	uint32_t flags, connect_ms, topics_max, batch_bytes, read_bytes;
 	uint64_t poll_ns;                /* polling interval; 0: READ after READ */

@@ -131,22 +131,32 @@ static int descriptors_open(struct tb_subscriber *subscriber)
 	return turn_timer_set(subscriber, 0);
 }
 
-/* An unanswered request to connect is sent again: it may have been lost. */
-static bool open_done(const struct tb_subscriber *subscriber)
+/* An unanswered request to connect is sent again: it may have been lost. So is a request that the
+ * publisher has no room for now: many clients may connect at once. A program that waits anyway gets
+ * the reason instead. */
+static bool open_done(const struct tb_subscriber *subscriber, bool *crowded)
 {
-	return subscriber->welcomed ||
-	       (subscriber->gone_code != 0 && subscriber->gone_code != ETIMEDOUT);
+	const int code = subscriber->gone_code;
+
+	if (code != 0)
+		*crowded = code == EAGAIN && subscriber->opening;
+	return subscriber->welcomed || (code != 0 && code != ETIMEDOUT && !*crowded);
 }
 
 static int open_connect(struct tb_subscriber *subscriber)
 {
 	const uint64_t until_ms =
 		clock_coarse_ms() + subscriber->connect_ms; /* connecting may block */
+	bool crowded = false;
 	int result = 0;
 
 	wait_turn(subscriber);
-	while (result == 0 && !open_done(subscriber))
+	while (result == 0 && !open_done(subscriber, &crowded))
 		result = wait_more(subscriber, until_ms);
+	subscriber->opening = false;
+	if (result == -ETIMEDOUT && crowded)
+		return error_set(EAGAIN, "%s: tried for %u ms: %s", subscriber->address,
+				 subscriber->connect_ms, subscriber->gone_text);
 	if (result == -ETIMEDOUT)
 		return error_set(ETIMEDOUT, "%s: no answer within %u ms", subscriber->address,
 				 subscriber->connect_ms);
@@ -188,8 +198,11 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 		result = memory_open(subscriber);
 	if (result == 0)
 		result = descriptors_open(subscriber);
+	subscriber->opening = !(options->flags & TB_WAIT);
 	if (result == 0)
 		result = turn_connect(subscriber);
+	if (result == -EAGAIN && subscriber->opening)
+		result = 0;
 	/* Over shared memory, a socket, its folder or the user that listens may change. */
 	passing = is_transient(result) || (result == -EACCES && !subscriber->ops->network);
 	if (result == 0) {

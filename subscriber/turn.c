@@ -35,6 +35,7 @@
 
 #define RECONNECT_MS     50   /* the longest first pause before a try to connect */
 #define RECONNECT_MAX_MS 2000 /* each failed try doubles the longest pause, up to this */
+#define OPEN_MS          10   /* the longest pause while tb_subscriber_open waits for room */
 #define LOOKS_MAX        64   /* for the next answer */
 
 /* -- messages --------------------------------------------------------------------------------- */
@@ -181,7 +182,9 @@ static void pause_begin(struct tb_subscriber *subscriber)
 {
 	uint64_t longest_ms = RECONNECT_MAX_MS, chance, pause_ms;
 
-	if ((uint64_t)RECONNECT_MS << subscriber->failures < RECONNECT_MAX_MS)
+	if (subscriber->opening && subscriber->gone_code == EAGAIN)
+		longest_ms = OPEN_MS;
+	else if ((uint64_t)RECONNECT_MS << subscriber->failures < RECONNECT_MAX_MS)
 		longest_ms = (uint64_t)RECONNECT_MS << subscriber->failures++;
 	if (random_u64(&chance) < 0)
 		chance = 0;

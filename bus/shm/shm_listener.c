@@ -2,7 +2,9 @@
 /* The publisher's side of the shm fabric: one socket, its peers, and descriptors handed to them.
  *
  * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer. If all
- *     places are taken, a new connection takes the place of the oldest that was not accepted.
+ *     places are taken, a new connection takes the place of a connection that was not accepted. It
+ *     is the oldest of the user that has the most of them. Each user has a bounded number of them.
+ *     So a user that only connects takes places from itself.
  * H2  No descriptor is received from a client: closing it could wait as long as its sender likes.
  *     The kernel refuses to send it, or it stays in the queue and ends the connection (Z5).
  * H6  A peer gets a read-only open file that no other process has. Its flags, its locks and its
@@ -15,6 +17,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,24 +35,26 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/peers.h"
+#include "bus/shm/shm_access.h"
 #include "bus/shm/shm_flight.h"
 #include "bus/shm/shm_frame.h"
 #include "bus/shm/shm_hold.h"
 #include "bus/shm/shm_location.h"
 #include "bus/shm/shm_lock.h"
 #include "bus/shm/shm_search.h"
+#include "bus/shm/shm_waits.h"
 #include "tickbus/error.h"
 
-#define EVENTS_PER_POLL 64
-#define FRAMES_PER_PEER 8 /* per poll, so that no peer holds up the others */
-#define HELLO_MS        2000
-#define BACKLOG         1024
-#define GROUPS_MAX      1024
-#define CLOSED          "it closed the connection"
-#define UNTAKEN_MAX     (1 + FABRIC_UNANSWERED) /* a welcome and answers, by a good peer */
-#define STALLED_S       10
-#define ENDED_LOOKS     64 /* twice a second */
-#define STALLED         "it has not read its messages for " BOUND_TEXT(STALLED_S) " s"
+#define EVENTS_PER_POLL   64
+#define FRAMES_PER_PEER   8 /* per poll, so that no peer holds up the others */
+#define HELLO_MS          2000
+#define BACKLOG           1024
+#define ACCEPTS_OF_A_POLL (4 * BOUND_PEERS_OF_A_TURN) /* most may be closed already */
+#define CLOSED            "it closed the connection"
+#define UNTAKEN_MAX       (1 + FABRIC_UNANSWERED) /* a welcome and answers, by a good peer */
+#define STALLED_S         10
+#define ENDED_LOOKS       64 /* twice a second */
+#define STALLED           "it has not read its messages for " BOUND_TEXT(STALLED_S) " s"
 
 /* H6. The descriptor that the next peer gets: each has an open file of its own. */
 struct shm_exposure {
@@ -62,10 +68,9 @@ struct shm_peer {
 	int fd;
 	int queue_bytes; /* that the kernel queues for it */
 	struct shm_flight flight;
-	uint64_t connected_ms;
-	TAILQ_ENTRY(shm_peer) waiting; /* until its hello is accepted */
-	bool challenged;               /* its second hello is awaited */
-	TAILQ_ENTRY(shm_peer) full;    /* while is_listed (H8) */
+	struct shm_wait wait;       /* until its hello is accepted */
+	bool challenged;            /* its second hello is awaited */
+	TAILQ_ENTRY(shm_peer) full; /* while is_listed (H8) */
 	bool is_listed;
 	uint64_t full_ms, full_taken; /* when it was listed, and what it had taken then */
 	struct ucred credentials;
@@ -75,8 +80,8 @@ TAILQ_HEAD(shm_peers, shm_peer);
 struct shm_listener {
 	struct listener base;
 	struct peers peers;
-	struct shm_peers waiting; /* peers that are not accepted yet, the oldest first */
-	struct shm_peers full;    /* peers that may have stalled, by full_ms */
+	struct shm_waits waits; /* of peers that are not accepted yet */
+	struct shm_peers full;  /* peers that may have stalled, by full_ms */
 	struct shm_flights flights;
 	struct shm_location location;
 	char *name;
@@ -84,9 +89,7 @@ struct shm_listener {
 	struct shm_frame_costs costs;
 	int socket, epoll, timer;
 	int reserve; /* closed to accept one connection when descriptors run out */
-	uid_t *users;
-	gid_t *groups;
-	size_t user_count, group_count;
+	struct shm_access access;
 	bool bound;
 	bool paused; /* no descriptor or no slot is left: the socket is not polled */
 	struct shm_hold hold;
@@ -97,7 +100,7 @@ struct shm_listener {
 
 /* Permission to connect does not help a user that cannot reach the socket. A folder that others may
  * write to is refused by subscribers (Y2). */
-static void folder_look(struct shm_listener *listener, bool others)
+static void folder_look(struct shm_listener *listener)
 {
 	char folder[sizeof(listener->location.address.sun_path)];
 	struct stat status;
@@ -111,7 +114,7 @@ static void folder_look(struct shm_listener *listener, bool others)
 			  "address shm:%s: other users may write to %s, so subscribers refuse it "
 			  "unless their address has user=%u",
 			  listener->name, folder, (unsigned int)geteuid());
-	if (others && !(status.st_mode & (S_IXGRP | S_IXOTH)))
+	if (shm_access_is_shared(&listener->access) && !(status.st_mode & (S_IXGRP | S_IXOTH)))
 		peers_log(&listener->peers, FABRIC_LOG_INFO,
 			  "address shm:%s: other users are allowed, but cannot enter %s; set "
 			  "TICKBUS_RUNTIME_DIR for the publisher and its subscribers to a folder "
@@ -122,7 +125,6 @@ static void folder_look(struct shm_listener *listener, bool others)
 
 static int socket_open(struct shm_listener *listener)
 {
-	const bool others = listener->user_count + listener->group_count > 0;
 	const char *path = listener->location.address.sun_path;
 	struct stat there;
 	int result;
@@ -146,9 +148,13 @@ static int socket_open(struct shm_listener *listener)
 	result = shm_hold_open(&listener->hold, listener->socket, path, 2 * listener->peers.max);
 	if (result < 0)
 		return error_prefix(result, "address shm:%s: ", listener->name);
-	if (chmod(path, others ? 0666 : 0600) < 0 || listen(listener->socket, BACKLOG) < 0)
+	result = shm_access_set(&listener->access, path);
+	if (result > 0)
+		peers_log(&listener->peers, FABRIC_LOG_INFO, "address shm:%s: %s", listener->name,
+			  tb_error());
+	if (result < 0 || listen(listener->socket, BACKLOG) < 0)
 		goto fail;
-	folder_look(listener, others);
+	folder_look(listener);
 	return 0;
 fail:
 	return error_set(errno, "address shm:%s: cannot create a socket at %s: %s", listener->name,
@@ -162,21 +168,6 @@ static int watch(struct shm_listener *listener, int fd, void *what)
 	if (epoll_ctl(listener->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
 		return error_set(errno, "address shm:%s: epoll: %s", listener->name,
 				 strerror(errno));
-	return 0;
-}
-
-static int access_copy(struct shm_listener *listener, const struct fabric_access *access)
-{
-	listener->user_count = access->user_count;
-	listener->group_count = access->group_count;
-	listener->users = calloc(access->user_count + 1, sizeof(uid_t));
-	listener->groups = calloc(access->group_count + 1, sizeof(gid_t));
-	if (!listener->users || !listener->groups)
-		return error_set(ENOMEM, "address shm:%s: no memory", listener->name);
-	for (size_t i = 0; i < access->user_count; i++)
-		listener->users[i] = access->users[i];
-	for (size_t i = 0; i < access->group_count; i++)
-		listener->groups[i] = access->groups[i];
 	return 0;
 }
 
@@ -200,7 +191,7 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 	listener->name = strdup(how->address);
 	if (!listener->name)
 		return error_set(ENOMEM, "address shm:%s: no memory", how->address);
-	result = access_copy(listener, &how->access);
+	result = shm_access_copy(&listener->access, &how->access);
 	if (result == 0)
 		result = shm_lock_take(&listener->lock, listener->name, &listener->location);
 	if (result == 0)
@@ -227,8 +218,7 @@ static void peer_end(struct peers_entry *entry)
 	struct shm_listener *listener = (struct shm_listener *)entry->base.listener;
 	struct shm_peer *peer = (struct shm_peer *)entry;
 
-	if (!entry->up)
-		TAILQ_REMOVE(&listener->waiting, peer, waiting);
+	shm_wait_end(&listener->waits, &peer->wait);
 	if (peer->is_listed)
 		TAILQ_REMOVE(&listener->full, peer, full);
 	/* A child of this process may hold the descriptor too: closing alone would not end the
@@ -263,7 +253,8 @@ int shm_listen(struct listener **out, const struct fabric_listen *how,
 					  .user = user,
 					  .end = peer_end,
 					  .max = how->peers_max };
-	TAILQ_INIT(&listener->waiting);
+	shm_waits_open(&listener->waits,
+		       how->peers_per_user ? how->peers_per_user : how->peers_max);
 	TAILQ_INIT(&listener->full);
 	shm_flights_open(&listener->flights, how->peers_max);
 	listener->socket = listener->lock.fd = listener->epoll = -1;
@@ -290,39 +281,6 @@ int shm_listener_fd(const struct listener *base)
 	return ((const struct shm_listener *)base)->epoll;
 }
 
-/* -- permission ---------------------------------------------------------------------------------
- */
-
-static bool group_listed(const struct shm_listener *listener, gid_t group)
-{
-	for (size_t i = 0; i < listener->group_count; i++)
-		if (listener->groups[i] == group)
-			return true;
-	return false;
-}
-
-static bool peer_allowed(const struct shm_listener *listener, const struct shm_peer *peer)
-{
-	gid_t groups[GROUPS_MAX];
-	socklen_t length = sizeof(groups);
-
-	if (peer->credentials.uid == geteuid() || peer->credentials.uid == 0)
-		return true;
-	for (size_t i = 0; i < listener->user_count; i++)
-		if (listener->users[i] == peer->credentials.uid)
-			return true;
-	if (listener->group_count == 0)
-		return false;
-	if (group_listed(listener, peer->credentials.gid))
-		return true;
-	if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERGROUPS, groups, &length) < 0)
-		return false;
-	for (size_t i = 0; i < length / sizeof(gid_t); i++)
-		if (group_listed(listener, groups[i]))
-			return true;
-	return false;
-}
-
 /* -- peers --------------------------------------------------------------------------------------
  */
 
@@ -345,20 +303,41 @@ static void peer_refuse(struct shm_listener *listener, struct shm_peer *peer, ui
 	peers_remove(&peer->base);
 }
 
-/* A user without permission is refused at once: silent, it would take the place of others. H1: the
- * oldest may be this peer. */
+static struct shm_peer *peer_of(struct shm_wait *wait)
+{
+	return (struct shm_peer *)((char *)wait - offsetof(struct shm_peer, wait));
+}
+
+/* H1: the connection that gives way may be this peer. */
+static void peer_give_way(struct shm_listener *listener, struct shm_peer *peer)
+{
+	struct shm_wait *beyond = shm_waits_beyond(&listener->waits, &peer->wait), *most;
+	char why[FABRIC_REASON_BYTES];
+
+	if (beyond) {
+		snprintf(why, sizeof(why),
+			 "user %u has more than %u connections that wait for their hello",
+			 (unsigned int)peer->credentials.uid, listener->waits.user_max);
+		peer_refuse(listener, peer_of(beyond), EAGAIN, why);
+	} else if (listener->peers.count > listener->peers.max) {
+		most = shm_waits_of_most(&listener->waits);
+		peer_refuse(listener, peer_of(most), most == &peer->wait ? EUSERS : EAGAIN,
+			    "the publisher has its maximum number of subscribers");
+	}
+}
+
+/* A user without permission is refused at once: silent, it would take the place of others. */
 static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 {
 	char why[FABRIC_REASON_BYTES];
 
-	if (!peer_allowed(listener, peer)) {
-		snprintf(why, sizeof(why), "user %u has no permission to read the bus at %.90s",
-			 (unsigned int)peer->credentials.uid, listener->location.address.sun_path);
-		peer_refuse(listener, peer, EACCES, why);
-	} else if (listener->peers.count > listener->peers.max) {
-		peer_refuse(listener, TAILQ_FIRST(&listener->waiting), EUSERS,
-			    "the publisher has its maximum number of subscribers");
+	if (shm_access_allows(&listener->access, peer->fd, &peer->credentials)) {
+		peer_give_way(listener, peer);
+		return;
 	}
+	snprintf(why, sizeof(why), "user %u has no permission to read the bus at %.90s",
+		 (unsigned int)peer->credentials.uid, listener->location.address.sun_path);
+	peer_refuse(listener, peer, EACCES, why);
 }
 
 static void peer_accept(struct shm_listener *listener, int fd)
@@ -370,24 +349,25 @@ static void peer_accept(struct shm_listener *listener, int fd)
 	if (!peer || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->credentials, &length) < 0 ||
 	    getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &peer->queue_bytes, &number) < 0 ||
 	    watch(listener, fd, peer) < 0 ||
+	    shm_wait_begin(&listener->waits, &peer->wait, peer->credentials.uid) < 0 ||
 	    shm_flight_begin(&listener->flights, &peer->flight, fd, peer->credentials.uid) < 0) {
 		peers_log(&listener->peers, FABRIC_LOG_REFUSED, "a connection was refused: %s",
 			  strerror(errno));
 		epoll_ctl(listener->epoll, EPOLL_CTL_DEL, fd, NULL);
+		if (peer)
+			shm_wait_end(&listener->waits, &peer->wait);
 		free(peer);
 		shm_hold_end(&listener->hold, slot, fd);
 		return;
 	}
 	peer->fd = fd;
 	peer->flight.slot = slot;
-	peer->connected_ms = clock_ms();
 	memcpy(peer->base.base.origin, &peer->credentials.uid, 4);
 	memcpy(peer->base.base.origin + 4, &peer->credentials.pid, 4);
 	peer->base.base.origin_bytes = 8;
 	snprintf(peer->base.text, sizeof(peer->base.text), "pid %d of user %u",
 		 (int)peer->credentials.pid, (unsigned int)peer->credentials.uid);
 	peers_add(&listener->peers, &peer->base);
-	TAILQ_INSERT_TAIL(&listener->waiting, peer, waiting);
 	peer_admit(listener, peer);
 }
 
@@ -429,9 +409,27 @@ static void accept_resume(struct shm_listener *listener)
 		listener->paused = watch(listener, listener->socket, &listener->socket) < 0;
 }
 
+/* A client that closed its connection gave up. Nothing is kept of it, so that accepting keeps
+ * up with clients that only connect and close. */
+static bool accept_given_up(struct shm_listener *listener, int fd)
+{
+	struct pollfd peer = { .fd = fd };
+	char byte;
+	const ssize_t got = recv(fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT);
+
+	if (got > 0 || (got < 0 && errno == EAGAIN) || poll(&peer, 1, 0) <= 0 ||
+	    !(peer.revents & POLLHUP))
+		return false;
+	shm_hold_end(&listener->hold, shm_hold_add(&listener->hold, fd), fd);
+	return true;
+}
+
 static void listener_accept(struct shm_listener *listener)
 {
-	for (int count = 0; count < BOUND_PEERS_OF_A_TURN; count++) { /* P2 */
+	int peers = 0;
+
+	for (int count = 0; count < ACCEPTS_OF_A_POLL && peers < BOUND_PEERS_OF_A_TURN;
+	     count++) { /* P2 */
 		int fd;
 
 		if (!shm_hold_room(&listener->hold)) {
@@ -440,6 +438,9 @@ static void listener_accept(struct shm_listener *listener)
 		}
 		fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+		if (fd >= 0 && accept_given_up(listener, fd))
+			continue;
+		peers++;
 		if (fd >= 0)
 			peer_accept(listener, fd);
 		else if ((errno != EMFILE && errno != ENFILE) || !accept_exhausted(listener))
@@ -553,7 +554,7 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 		result = peer_send(peer, SHM_CHALLENGE, answer.challenge, sizeof(answer.challenge),
 				   NULL);
 	} else {
-		TAILQ_REMOVE(&listener->waiting, peer, waiting);
+		shm_wait_end(&listener->waits, &peer->wait);
 		peer->base.up = true;
 		result = peer_send(peer, SHM_WELCOME, answer.welcome, answer.welcome_bytes,
 				   answer.given);
@@ -602,13 +603,13 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer, bool
 static bool silent_refuse(struct shm_listener *listener)
 {
 	const uint64_t now = clock_ms();
-	struct shm_peer *peer;
+	struct shm_wait *wait;
 	int refused = 0;
 
-	while ((peer = TAILQ_FIRST(&listener->waiting)) && now - peer->connected_ms > HELLO_MS) {
+	while ((wait = shm_waits_oldest(&listener->waits)) && now - wait->since_ms > HELLO_MS) {
 		if (refused++ == BOUND_PEERS_OF_A_TURN) /* P2 */
 			return false;
-		peer_refuse(listener, peer, ETIMEDOUT, "it connected and sent no hello");
+		peer_refuse(listener, peer_of(wait), ETIMEDOUT, "it connected and sent no hello");
 	}
 	return true;
 }
@@ -716,8 +717,7 @@ void shm_listener_close(struct listener *base)
 	if (listener->reserve >= 0)
 		close(listener->reserve);
 	shm_lock_close(&listener->lock);
-	free(listener->users);
-	free(listener->groups);
+	shm_access_free(&listener->access);
 	free(listener->name);
 	free(listener);
 }

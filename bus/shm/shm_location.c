@@ -18,7 +18,7 @@
 #define NAME_MAX_BYTES (SHM_NAME_BYTES - 1)
 #define SYSTEM_FOLDER  "/run/tickbus"
 #define USER_OPTION    "user="
-#define OVERFLOW_USER  65534      /* without /proc */
+#define OVERFLOW_ID    65534      /* without /proc */
 #define USER_MAX       4294967294 /* the highest user id: the next means no user */
 
 static int name_check(const char *name)
@@ -124,14 +124,24 @@ static bool file_scan(const char *path, const char *format, unsigned int numbers
 	return found > 0;
 }
 
+static bool is_known(unsigned int id, const char *overflow, const char *ids)
+{
+	unsigned int unmapped[3] = { OVERFLOW_ID }, map[3] = { 0 };
+
+	file_scan(overflow, "%u", unmapped);
+	if (id != unmapped[0])
+		return true;
+	return file_scan(ids, "%u %u %u", map) && map[2] == UINT32_MAX;
+}
+
 bool shm_user_is_known(uid_t user)
 {
-	unsigned int unmapped[3] = { OVERFLOW_USER }, map[3] = { 0 };
+	return is_known(user, "/proc/sys/kernel/overflowuid", "/proc/self/uid_map");
+}
 
-	file_scan("/proc/sys/kernel/overflowuid", "%u", unmapped);
-	if (user != unmapped[0])
-		return true;
-	return file_scan("/proc/self/uid_map", "%u %u %u", map) && map[2] == UINT32_MAX;
+bool shm_group_is_known(gid_t group)
+{
+	return is_known(group, "/proc/sys/kernel/overflowgid", "/proc/self/gid_map");
 }
 
 /* In /tmp anyone may make a folder: this user must own it, and no other may write to it. */

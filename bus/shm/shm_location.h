@@ -37,9 +37,10 @@ int shm_address_parse(const char *text, struct shm_address *);
 /* The folders that a subscriber searches, in its order. */
 size_t shm_folders(struct shm_folder list[SHM_FOLDERS_MAX]);
 
-/* Whether the id names a single user. A user namespace shows all users that it does not map with
- * the same id. */
+/* Whether the id names a single user or group. A user namespace shows all users and groups that it
+ * does not map with the same id. */
 bool shm_user_is_known(uid_t);
+bool shm_group_is_known(gid_t);
 
 /* Whether a folder belongs to this user, and no other user may write to it. */
 bool shm_folder_is_ours(const char *path);

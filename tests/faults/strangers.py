@@ -5,15 +5,18 @@ bounded, and other subscribers are not affected.
 
     strangers.py PUBD TICKBUS CONTROL [CASE...]
 """
+import errno
 import os
 import re
 import resource
 import signal
 import socket
 import struct
+import subprocess
+import sys
 
 import wire
-from scene import Scene, growth_kb, main, seed, settings, synthetic
+from scene import PATIENCE_S, TICKBUS, Scene, growth_kb, main, seed, settings, synthetic
 
 FEED = synthetic(", rate: 5000, speed: realtime")
 
@@ -210,6 +213,49 @@ class Strangers(Scene):
             self.assertIn("it connected and sent no hello", peer.refusal())
             peer.close()
         self.assertEqual(self.counters()["refused"], len(peers))
+        self.expect_no_harm()
+
+    def storm(self):
+        """A process that only connects and closes."""
+        loop = ("import socket\n"
+                "while True:\n"
+                "    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)\n"
+                f"    peer.connect_ex('{self.folder}/b.sock')\n"
+                "    peer.close()\n")
+        return self.begin(sys.executable, "-c", loop)
+
+    def get(self):
+        """The result of a command that opens a subscriber."""
+        return subprocess.run([TICKBUS, "get", "shm:b", "t", "--timeout=60000"], env=self.env, capture_output=True,
+                              text=True, timeout=PATIENCE_S)
+
+    def test_connections_that_only_come_and_go_keep_nobody_from_opening(self):
+        loops = [self.storm() for _ in range(2)]
+        for _ in range(20):
+            result = self.get()
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.counters()  # a command that only looks
+        for loop in loops:
+            self.assertTrue(loop.running(), loop.messages())
+            loop.kill()
+        self.expect_no_harm()
+
+    def test_open_waits_while_the_queue_of_connections_is_full(self):
+        self.bus.signal(signal.SIGSTOP)
+        self.until(lambda: self.bus.state() == "T", "stopped", self.bus)
+        peers, full = [], 0
+        while not full:
+            peers.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK))
+            full = peers[-1].connect_ex(str(self.folder / "b.sock"))
+        self.assertEqual(full, errno.EAGAIN)
+        waits = self.begin(TICKBUS, "get", "shm:b", "t", "--timeout=60000")
+        refused = subprocess.run([TICKBUS, "get", "shm:b", "t", "--timeout=1"], env=self.env, capture_output=True,
+                                 text=True, timeout=PATIENCE_S)
+        self.assertRegex(refused.stderr, "tried for 1 ms: .*b.sock: Resource temporarily unavailable")
+        for peer in peers:
+            peer.close()
+        self.bus.signal(signal.SIGCONT)
+        waits.ends(0)
         self.expect_no_harm()
 
     def test_a_thousand_connections_at_once_are_bounded(self):

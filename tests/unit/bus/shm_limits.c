@@ -162,22 +162,80 @@ Test(shm, many_silent_peers_are_refused_in_steps)
 		close(fds[i]);
 }
 
+static uint32_t code_of(const char *body)
+{
+	uint32_t code;
+
+	memcpy(&code, body, sizeof(code));
+	return code;
+}
+
 /* A client that only connects shows no ticket, and must not take all places of others. */
 Test(shm, silent_connections_leave_a_place_to_others)
 {
 	char body[FABRIC_MESSAGE_BYTES + 1];
-	int fds[MANY];
+	int fds[MANY], greeted;
 
-	host_open(MANY, nobody_else);
+	host_open(1 + MANY, nobody_else);
+	greeted = stranger();
+	put_frame(greeted, SHM_HELLO, 8);
+	UNTIL(host.hellos == 1);
 	many_enter(fds, NULL);
 	guest_enter();
 	cr_assert_eq(guest.gones, 0, "%s", guest.why);
 	expect_guest_well();
 	cr_assert_eq(host.logged, 1);
 	cr_assert_eq(take(fds[0], body, sizeof(body)), SHM_REFUSAL, "not the oldest was refused");
+	cr_expect_eq(code_of(body), EAGAIN, "it may have a place at the next try");
 	cr_expect_str_eq(body + 4, "the publisher has its maximum number of subscribers");
+	close(greeted);
 	for (size_t i = 0; i < MANY; i++)
 		close(fds[i]);
+}
+
+/* There are more places than a user may have silent connections. */
+Test(shm, silent_connections_of_a_user_are_bounded)
+{
+	char body[FABRIC_MESSAGE_BYTES + 1], words[128];
+	int fds[MANY], more[3];
+
+	host.per_user = MANY;
+	host_open(2 * MANY, nobody_else);
+	many_enter(fds, NULL);
+	cr_expect_eq(host.logged, 0);
+	for (size_t i = 0; i < 3; i++)
+		more[i] = stranger();
+	UNTIL(host.logged == 3);
+	snprintf(words, sizeof(words),
+		 "user %u has more than %u connections that wait for their hello",
+		 (unsigned int)geteuid(), MANY);
+	for (size_t i = 0; i < 3; i++) {
+		cr_assert_eq(take(fds[i], body, sizeof(body)), SHM_REFUSAL);
+		cr_expect_eq(code_of(body), EAGAIN);
+		cr_expect_str_eq(body + 4, words);
+		close(more[i]);
+	}
+	for (size_t i = 0; i < MANY; i++)
+		close(fds[i]);
+	guest_enter();
+	expect_guest_well();
+}
+
+/* Clients that gave up cost less than clients that stay, and a poll takes more of them. */
+Test(shm, connections_that_were_closed_are_accepted_four_times_as_fast)
+{
+	unsigned int polls = 0;
+
+	host_open(64, nobody_else);
+	guest_enter();
+	for (unsigned int i = 0; i < 8 * 4 * BOUND_PEERS_OF_A_TURN; i++)
+		close(stranger());
+	for (struct pollfd ready = { .fd = shm_listener_fd(host.listener), .events = POLLIN };
+	     poll(&ready, 1, 0) == 1 && polls < 1000; polls++)
+		cr_assert_geq(shm_listener_poll(host.listener), 0);
+	cr_expect_leq(polls, 8 + 2, "the queue is empty, and the timer may be due");
+	cr_expect_eq(host.logged, 0, "%s", host.log);
+	expect_guest_well();
 }
 
 /* Each connection that was accepted keeps its place. */
@@ -192,6 +250,7 @@ Test(shm, accepted_connections_keep_their_places)
 	late = stranger();
 	UNTIL(host.logged == 1);
 	cr_assert_eq(take(late, body, sizeof(body)), SHM_REFUSAL);
+	cr_expect_eq(code_of(body), EUSERS);
 	cr_expect_str_eq(body + 4, "the publisher has its maximum number of subscribers");
 	cr_expect_eq(host.gones, 0);
 	close(late);

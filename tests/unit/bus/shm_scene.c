@@ -127,7 +127,8 @@ void host_open(unsigned int peers_max, struct fabric_access access)
 {
 	const struct fabric_listen how = { .address = "test",
 					   .access = access,
-					   .peers_max = peers_max };
+					   .peers_max = peers_max,
+					   .peers_per_user = host.per_user };
 
 	cr_assert_eq(memory_create(&host.memory, "test", REGION_BYTES), 0, "%s", tb_error());
 	cr_assert_eq(shm_listen(&host.listener, &how, &host_calls, NULL), 0, "%s", tb_error());

@@ -32,8 +32,9 @@ struct host {
 	struct exposure *exposure;
 	struct peer *last;
 	unsigned int hellos, messages, gones, logged;
-	bool challenging; /* answers each hello with a challenge */
-	bool sharing;     /* welcomes a client only within its user's share, as a publisher does */
+	bool challenging;      /* answers each hello with a challenge */
+	unsigned int per_user; /* set it before host_open */
+	bool sharing; /* welcomes a client only within its user's share, as a publisher does */
 	enum fabric_log kind;
 	char log[512];
 };

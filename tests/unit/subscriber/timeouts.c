@@ -20,6 +20,7 @@ static unsigned int to_lose, asked;
 static int code; /* the error of a lost request, and its text */
 static const char *lost_words;
 static bool refuses_connects;
+static unsigned int crowded; /* connects that find the publisher's queue full */
 static struct link_calls calls;
 static void *calls_user;
 
@@ -29,6 +30,10 @@ static int lossy_connect(struct link **link, const char *address, const void *he
 	asked++;
 	if (refuses_connects)
 		return error_set(EACCES, "no permission to connect");
+	if (crowded > 0) {
+		crowded--;
+		return error_set(EAGAIN, "the queue is full");
+	}
 	calls = *given;
 	calls_user = user;
 	return shm_connect(link, address, hello, bytes, given, user);
@@ -116,6 +121,37 @@ Test(timeouts, refused_connect_is_not_repeated)
 	to_lose = 1;
 	cr_expect_eq(open_within(deadline_ms(), 0), -ECONNREFUSED);
 	cr_expect_eq(asked, 2);
+}
+
+/* A full queue, and a publisher that refuses because it has no descriptor left. */
+Test(timeouts, publisher_without_room_is_asked_again)
+{
+	crowded = 3;
+	cr_expect_eq(look(deadline_ms()), 1, "%s", tb_error());
+	cr_expect_eq(asked, 4);
+	crowded = 3;
+	cr_expect_eq(open_within(deadline_ms(), 0), 0, "%s", tb_error());
+	cr_expect_eq(asked, 8);
+	code = EAGAIN;
+	to_lose = 3;
+	cr_expect_eq(look(deadline_ms()), 1, "%s", tb_error());
+	cr_expect_eq(asked, 12);
+	to_lose = 3;
+	cr_expect_eq(open_within(deadline_ms(), 0), 0, "%s", tb_error());
+	cr_expect_eq(asked, 16);
+}
+
+Test(timeouts, publisher_without_room_is_asked_for_the_timeout)
+{
+	code = EAGAIN;
+	to_lose = 1000000000;
+	cr_expect_eq(look(130), -EAGAIN);
+	cr_expect_str_eq(tb_error(), "lossy:test: no answer from there");
+	cr_expect_geq(asked, 2);
+	asked = 0;
+	cr_expect_eq(open_within(140, 0), -EAGAIN);
+	cr_expect_str_eq(tb_error(), "lossy:test: tried for 140 ms: no answer from there");
+	cr_expect_geq(asked, 2);
 }
 
 Test(timeouts, timeout_above_one_minute_is_refused)
