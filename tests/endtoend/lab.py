@@ -7,6 +7,7 @@ scenario and option.
 """
 import contextlib
 import io
+import os
 import pathlib
 import re
 import shutil
@@ -58,15 +59,57 @@ class Usage(unittest.TestCase):
     def test_guests_that_fail_to_boot_are_retried_in_a_new_folder(self):
         import guests
         path = pathlib.Path("/nowhere")
-        for failures, boots in ((0, 1), (1, 2), (2, 2)):
+        for failures, boots in ((0, 1), (1, 2), (guests.BOOTS, guests.BOOTS)):
             outcomes = [guests.Failed("no")] * failures + ["up"]
-            with mock.patch.object(guests, "Topology", side_effect=outcomes) as topology:
-                if failures < 2:
+            with mock.patch.object(guests, "Topology", side_effect=outcomes) as topology, \
+                    contextlib.redirect_stderr(io.StringIO()):
+                if failures < guests.BOOTS:
                     self.assertEqual(guests.boot("kind", 4, guests.folders(path)), "up")
                 else:
                     self.assertRaises(guests.Failed, guests.boot, "kind", 4, guests.folders(path))
             self.assertEqual([call.args for call in topology.call_args_list],
                              [("kind", 4, path / f"boot{number}") for number in range(1, boots + 1)])
+
+    def test_limits_do_not_run_while_a_guest_waits_for_a_processor(self):
+        import guests
+        first, second = (mock.Mock(**{"late_seconds.return_value": 5.0}) for _ in range(2))
+        machine, now = [first, second], 100.0
+        with mock.patch.object(guests.time, "monotonic", lambda: now):
+            clock = guests.Clock(lambda: machine)
+            self.assertEqual(clock(), 0)
+            now += 10
+            self.assertEqual(clock(), 10)
+            first.late_seconds.return_value, second.late_seconds.return_value = 13.0, 6.0
+            now += 10
+            self.assertEqual(clock(), 20 - 8)
+            machine = [second, mock.Mock(**{"late_seconds.return_value": 0.0})]  # another guest in place of the first
+            now += 10
+            self.assertEqual(clock(), 30 - 8)
+
+    def test_time_of_a_thread_without_a_processor_is_counted(self):
+        import guests
+        guest = object.__new__(guests.Guest)
+        guest.late, guest.process = 0.0, mock.Mock(pid="self")
+        first = guest.late_seconds()
+        waits = [subprocess.Popen(["taskset", "-c", str(min(os.sched_getaffinity(0))), "sh", "-c",
+                                   "while :; do :; done"]) for _ in range(2)]
+        try:
+            guest.process.pid = waits[0].pid
+            while guest.late_seconds() < first + 0.01:
+                self.assertIsNone(waits[0].poll())
+        finally:
+            for process in waits:
+                process.kill()
+                process.wait()
+
+    def test_bound_grows_by_the_lateness_of_the_machine(self):
+        import failures
+        for took, late, verdict in ((1300, 0, True), (1301, 0, False), (1500, 200, True), (1501, 200, False),
+                                    (9000, 7700, True), (9001, 7700, None)):
+            if verdict is None:
+                self.assertRaises(failures.TooLate, failures.within, took, 1000, late)
+            else:
+                self.assertEqual(failures.within(took, 1000, late), verdict, (took, late))
 
     def test_exit_status_of_a_shell_is_that_of_the_lab(self):
         import lab

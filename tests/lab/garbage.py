@@ -105,7 +105,7 @@ def silent(connect, _, count, __):
 def main():
     source, host, port, seed = sys.argv[1:5]
     print(f"seed {seed}", flush=True)
-    faulthandler.dump_traceback_later(200, exit=True)  # shows where it hangs
+    faulthandler.dump_traceback_later(200, repeat=True)  # shows where it hangs
     connect, exact = functools.partial(Peer, source, host, port), source.startswith("10.9.1.")
     for what, _, count in (word.partition("=") for word in sys.argv[5:]):
         done = {"hellos": hellos, "messages": messages, "greedy": greedy, "silent": silent}[what](

@@ -4,6 +4,7 @@
 tests/lab/guest runs commands in a guest. A guest's files are in the run's folder, which it sees under the
 same path. Guests are connected by Unix sockets and use no network of this machine.
 """
+import contextlib
 import itertools
 import os
 import pathlib
@@ -11,11 +12,12 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-BOOT_SECONDS = 120
+BOOT_SECONDS, BOOTS = 120, 4
 ONE, BYTEWISE, SEVERAL = "one guest", "one guest, bytewise", "several guests"
 ALL_MB, ALONE_MB = 2048, 1024
 APART = 3  # guests with a host each: a publisher and two others
@@ -37,16 +39,32 @@ def qemu(arguments, cwd, **pipes):
                              "-nodefaults", *arguments], cwd=cwd, start_new_session=True, **pipes)
 
 
-def wait_until(condition, seconds, what, every=0.02):
-    """Returns the first true value of condition(). Fails after so many seconds."""
-    end = time.monotonic() + seconds
+def wait_until(condition, seconds, what, every=0.02, clock=time.monotonic):
+    """Returns the first true value of condition(). Fails after so many seconds of that clock."""
+    end = clock() + seconds
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > end:
+        if clock() > end:
             raise Failed(f"waited {seconds:g} s for {what}")
         time.sleep(every)
+
+
+class Clock:
+    """Seconds that guests had for their work: without the time in which a guest waited for a processor of this machine.
+    On a busy machine this clock is slow, as its guests are. So limits hold on any machine."""
+
+    def __init__(self, guests):
+        self.guests, self.began, self.seen, self.late = guests, time.monotonic(), {}, 0.0
+        self.lock = threading.Lock()
+
+    def __call__(self):
+        with self.lock:
+            now = {guest: guest.late_seconds() for guest in self.guests()}
+            self.late += max((late - self.seen.get(guest, late) for guest, late in now.items()), default=0.0)
+            self.seen = now
+            return time.monotonic() - self.began - self.late
 
 
 class Guest:
@@ -63,7 +81,7 @@ class Guest:
     def __init__(self, folder, ready, accel, number, network=(), processors=1, bytewise=False, spent=0):
         self.folder, self.number, self.spent = folder, number, spent
         self.console = folder / f"console{number}"
-        self.ended, self.when_ms, self.over, self.cpu = {}, {}, False, spent
+        self.ended, self.when_ms, self.over, self.cpu, self.late = {}, {}, False, spent, 0.0
         self.news = threading.Condition()
         emulated = "max,la57=off" + ("" if bytewise else ",erms=off,fsrm=off")
         wordwise = "" if bytewise else "clearcpuid=rep_good "
@@ -81,6 +99,7 @@ class Guest:
              "-virtfs", f"local,path={folder},mount_tag=lab,security_model=none,multidevs=remap",
              *network], folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=(folder / f"qemu{number}.log").open("w"))
+        self.clock = Clock(lambda: [self])
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
@@ -119,10 +138,19 @@ class Guest:
         path = self.folder / f"{name}.pid"
         return path.exists() and path.read_text().strip()
 
+    def late_seconds(self):
+        """How long its latest thread has waited for a processor of this machine so far."""
+        for path in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError, IndexError):  # it has ended
+                self.late = max(self.late, int(path.read_text().split()[1]) / 1e9)
+        return self.late
+
     def status(self, name, seconds):
-        """The exit status of a command. None: the guest died first, or the time is over."""
+        """The exit status of a command. None: the guest died first, or so many seconds of its clock are over."""
+        end = self.clock() + seconds
         with self.news:
-            self.news.wait_for(lambda: name in self.ended or not self.alive(), seconds)
+            while name not in self.ended and self.alive() and (left := end - self.clock()) > 0:
+                self.news.wait(left)
             return self.ended.get(name)
 
     def wait_up(self):
@@ -164,7 +192,7 @@ class Switch:
             arguments += ["-netdev", f"stream,id={name},server=on,addr.type=unix,addr.path={name}",
                           "-netdev", f"hubport,hubid={hub},id={name}p,netdev={name}"]
         self.process = qemu(arguments, folder, stdin=subprocess.DEVNULL, stderr=(folder / "switch.log").open("w"))
-        wait_until(lambda: (folder / "switch").exists() or self.process.poll() is not None, 20, "the switch")
+        wait_until(lambda: (folder / "switch").exists() or self.process.poll() is not None, BOOT_SECONDS, "the switch")
         if self.process.poll() is not None:
             raise Failed("the switch did not start: " + (folder / "switch.log").read_text())
 
@@ -257,9 +285,11 @@ def folders(path):
 
 
 def boot(kind, hosts, paths, *how):
-    """A topology in the next of these folders. On a busy machine a guest may fail to boot, as its kernel
-    takes a late timer for broken. Then a second try follows."""
-    try:
-        return Topology(kind, hosts, next(paths), *how)
-    except Failed:
-        return Topology(kind, hosts, next(paths), *how)
+    """A topology in the next of these folders. On a busy machine a guest may fail to boot, since its kernel takes a late
+    timer for broken, or calibrates its clock wrongly. Then another is booted."""
+    for _ in range(BOOTS - 1):
+        try:
+            return Topology(kind, hosts, next(paths), *how)
+        except Failed as failure:
+            print(f"lab: boots again: {failure}", file=sys.stderr)
+    return Topology(kind, hosts, next(paths), *how)

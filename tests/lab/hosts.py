@@ -5,9 +5,8 @@ import json
 import os
 import re
 import shlex
-import time
 
-from guests import SEVERAL, Failed, wait_until
+from guests import SEVERAL, Clock, Failed, wait_until
 
 
 class Skipped(Exception):
@@ -67,13 +66,13 @@ class Process:
             return found
         limit = min(seconds or 1e9, self.host.lab.left())
         try:
-            return wait_until(seen, limit, repr(pattern))
+            return wait_until(seen, limit, repr(pattern), clock=self.host.lab.clock)
         except Failed as failure:
             raise failure if "ended without" in str(failure) else Failed(self.report(str(failure))) from None
 
     def signal(self, name):
         """Sends a signal to all of the command's processes. Returns the time, as Host.now does."""
-        pid = wait_until(lambda: self.guest.pid(self.name), self.host.lab.left(), "a pid")
+        pid = self.host.lab.wait_until(lambda: self.guest.pid(self.name), "a pid")
         if not self.running():
             status = self.guest.ended.get(self.name)
             raise Failed(self.report(f"had ended with status {status} before it was sent {name}"))
@@ -218,7 +217,8 @@ class Lab:
         self.topology, self.source, self.build = topology, source, build
         self.kinds = getattr(topology, "kinds", ("rxe", "siw"))
         self.hosts = [getattr(topology, "host_class", Host)(self, number) for number in range(1, topology.hosts + 1)]
-        self.end = time.monotonic() + seconds
+        self.clock = Clock(lambda: topology.guests)
+        self.end = self.clock() + seconds
         self.notes = []
 
     def note(self, text):
@@ -229,11 +229,12 @@ class Lab:
         return self.hosts[number - 1]
 
     def left(self):
-        return max(self.end - time.monotonic(), 0.001)
+        """Seconds of the hosts' clock until the limit."""
+        return max(self.end - self.clock(), 0.001)
 
     def wait_until(self, condition, what, seconds=None, every=0.02):
         """`every`: seconds between two tries, more if the condition starts a program."""
-        return wait_until(condition, min(seconds or 1e9, self.left()), what, every)
+        return wait_until(condition, min(seconds or 1e9, self.left()), what, every, self.clock)
 
     def stop(self):
         """Kills processes that the scenario left running."""

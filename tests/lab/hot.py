@@ -17,7 +17,7 @@ PYTHON = "/usr/bin/python3"
 PROGRAMS = ("bash", "dash", "busybox", "ip", "tc", "rdma", "ss", "stty", "setsid", "cat", "rm", "cp", "mkdir", "grep",
             "env", "rping", "mckey", "cmtime", "ibv_devinfo", "ib_read_lat", "ib_send_lat", "ib_read_bw", PYTHON)
 BUILT = ("tools/tickbus", "publisher/pubd/pubd", "tests/faults/faults-control-subscriber", "tests/lab/lab-late",
-         "tests/lab/lab-storm", "tests/lab/liblab-slow.so", "tests/lab/liblab-nogit.so",
+         "tests/lab/lab-storm", "tests/lab/liblab-slow.so", "tests/lab/liblab-posts.so", "tests/lab/liblab-nogit.so",
          "tests/lab/liblab-letgo.so", "tests/lab/liblab-invalidate.so")
 CONFORMANCE = "tests/conformance/test-rdma-*"
 OTHERS = ("/etc/ld.so.cache", "/etc/libibverbs.d/rxe.driver", "/etc/libibverbs.d/siw.driver")

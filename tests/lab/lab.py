@@ -144,10 +144,10 @@ def number(kind, low, high):
 
 
 def lanes_usual():
-    """One lane more than processors, since scenarios also wait. At most as many as there is memory for three guests
-    each."""
+    """As many lanes as processors: with more, a guest waits for a processor while its programs' time runs. At most as many
+    as there is memory for three guests each."""
     found = re.search(r"^MemAvailable: +(\d+) kB", pathlib.Path("/proc/meminfo").read_text(), re.M)
-    return max(1, min(CORES + 1, LANES_MAX, int(found[1]) // (APART * ALONE_MB * 1024)))
+    return max(1, min(CORES, LANES_MAX, int(found[1]) // (APART * ALONE_MB * 1024)))
 
 
 class Parser(argparse.ArgumentParser):

@@ -63,7 +63,7 @@ def run_scenario(scenario, topology, options):
         outcome, why = "failed", str(failure)
     except Exception:
         outcome, why = "failed", traceback.format_exc()
-    lab.end = time.monotonic() + END_SECONDS
+    lab.end = lab.clock() + END_SECONDS
     try:
         lab.stop()
         left = "" if options.ssh or getattr(scenario, "KILLS_HOSTS", False) else state_left(lab)

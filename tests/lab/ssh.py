@@ -94,6 +94,9 @@ class Machine:
     def cpu_seconds(self):
         return 0
 
+    def late_seconds(self):
+        return 0.0  # not counted there
+
     def pid(self, name):
         return self.done(f"cat {self.folder}/{name}.pid 2>/dev/null || :").decode().strip()
 
