@@ -281,13 +281,26 @@ static int read_apart(struct feed *feed)
 	return result;
 }
 
+/* Whole frames may be of another format: random bytes of some length are a frame. */
+static int none_valid(const struct feed *feed)
+{
+	return error_set(EBADMSG,
+			 "%s: found %llu messages and no valid one of ITCH 5.0, expected at least "
+			 "1; is it a file of another format?",
+			 feed->source->name, (unsigned long long)feed->message);
+}
+
 /* Reads the source to its end: 0; -EINTR if the feed must end; or the error that stopped it. */
 static int read_source(struct feed *feed)
 {
+	const uint64_t valid = market_valid(feed->market);
+	int result;
+
 	feed->message = 0;
 	feed->marks = (struct day_marks){ 0 };
 	feed->pace.begun = feed->paced = false;
-	return starts_apart(feed) ? read_apart(feed) : read_here(feed);
+	result = starts_apart(feed) ? read_apart(feed) : read_here(feed);
+	return result == 0 && market_valid(feed->market) == valid ? none_valid(feed) : result;
 }
 
 /* The topics hold what the file was. A reader of the log learns that its name now stands for

@@ -588,6 +588,15 @@ void market_close(struct market *market)
 	free(market);
 }
 
+uint64_t market_valid(const struct market *market)
+{
+	uint64_t sum = 0;
+
+	for (unsigned type = 0; type < ITCH_TYPE_COUNT; type++)
+		sum += market->counters[type];
+	return sum;
+}
+
 const uint64_t *market_counters(const struct market *market)
 {
 	return market->counters;

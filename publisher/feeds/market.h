@@ -94,6 +94,9 @@ const char *market_name(const struct market *, uint32_t symbol);
 /* Removes all orders and names. Counters go on. */
 void market_clear(struct market *);
 
+/* Valid messages so far. */
+uint64_t market_valid(const struct market *);
+
 /* The counters, and the table that describes them. Both addresses stay valid. */
 const uint64_t *market_counters(const struct market *);
 const struct tb_counter *market_counter_table(size_t *count);

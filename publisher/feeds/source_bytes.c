@@ -30,6 +30,7 @@ struct source_bytes {
 	bool raw_end;                    /* the file was read to its end */
 	bool inside;                     /* a gzip member or zstd frame has begun, and not ended */
 	bool more;                       /* the decoder may hold bytes without room so far */
+	bool padding;                    /* zeros began behind a member or frame */
 	uint64_t raw_total;              /* read from the file */
 	struct stat opened;              /* the file when it was opened */
 	const _Atomic bool *interrupted; /* of the current read */
@@ -176,6 +177,23 @@ static ssize_t zstd_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 	return (ssize_t)out.pos;
 }
 
+/* Between members or frames. Passes over zeros that fill the file up: true if there were any. Other
+ * bytes behind them are an error, which the next call returns. */
+static bool pass_padding(struct source_bytes *bytes)
+{
+	if (bytes->inside || bytes->more || (!bytes->padding && bytes->raw[bytes->raw_next]))
+		return false;
+	bytes->padding = true;
+	while (bytes->raw_next < bytes->raw_count && !bytes->raw[bytes->raw_next])
+		bytes->raw_next++;
+	if (bytes->raw_next < bytes->raw_count)
+		fail(bytes, EBADMSG,
+		     "found byte 0x%02x at byte %llu of the file, expected only zeros behind the "
+		     "end of the compressed data",
+		     bytes->raw[bytes->raw_next], position(bytes));
+	return true;
+}
+
 /* Bytes decoded before corrupt data come first: the step keeps the error for the next call. */
 static ssize_t read_steps(struct source_bytes *bytes, uint8_t *to, size_t size, const char *format,
 			  ssize_t (*step)(struct source_bytes *, uint8_t *, size_t))
@@ -185,7 +203,7 @@ static ssize_t read_steps(struct source_bytes *bytes, uint8_t *to, size_t size, 
 
 		if (result <= 0)
 			return result;
-		result = step(bytes, to, size);
+		result = pass_padding(bytes) ? 0 : step(bytes, to, size);
 		if (result)
 			return result;
 		if (bytes->error)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BinaryFILE: u16 length, message, repeated. A length of 0 at the very end may end it. Offsets are
- * those of the uncompressed stream.
+/* BinaryFILE: u16 length, message, repeated. A length of 0 ends it, with only zeros behind it.
+ * Offsets are those of the uncompressed stream.
+ *
+ * The length alone says where a message ends. So a message of any type and length is given, and
+ * the market counts those that it does not know.
  *
  * X-I1  buffer[next, count) holds the bytes after the last message given; the first of them is at
  *       `offset` of the stream.
@@ -14,10 +17,10 @@
 #include <string.h>
 
 #include "bus/error.h"
-#include "publisher/feeds/itch.h"
 #include "publisher/feeds/source_bytes.h"
 
 #define FRAME_BYTES  2
+#define FRAME_MAX    (FRAME_BYTES + UINT16_MAX)
 #define BUFFER_BYTES 262144
 #define AHEAD        8 /* messages; their orders are in memory by the time that they are used */
 
@@ -31,6 +34,7 @@ struct source_file {
 	unsigned int between; /* frames between `next` and `ahead` */
 	bool end;             /* the stream ends after the buffer */
 	bool broken;          /* the end is a failure to read */
+	uint64_t other_at;    /* behind a length of 0: the offset of a byte that is not 0; or 0 */
 	uint8_t buffer[BUFFER_BYTES];
 };
 
@@ -44,7 +48,7 @@ static void fill(struct source_file *file)
 	file->ahead -= file->next;
 	file->next = 0;
 	file->count = left;
-	while (!file->end && file->count < FRAME_BYTES + ITCH_LENGTH_MAX) {
+	while (!file->end && file->count < FRAME_MAX) {
 		ssize_t count =
 			source_bytes_read(file->bytes, file->buffer + file->count,
 					  BUFFER_BYTES - file->count, file->source.interrupted);
@@ -68,6 +72,12 @@ static int end(struct source_file *file, size_t left, size_t frame)
 	if (file->broken)
 		return locate(file, (int)source_bytes_read(file->bytes, file->buffer, 1,
 							   file->source.interrupted));
+	if (file->other_at)
+		return locate(file, error_set(EBADMSG,
+					      "found a message length of 0, expected 1 or more; "
+					      "only zeros may follow the end, found other bytes "
+					      "at offset %llu",
+					      (unsigned long long)file->other_at));
 	if (left)
 		return locate(file, error_set(EBADMSG,
 					      "ends in the middle of a message, found %zu bytes, "
@@ -124,25 +134,54 @@ static inline int give(struct source_file *file, struct source_message *message,
 	return 1;
 }
 
-/* Near the end of the buffer. A failure changes nothing, so the next call fails in the same way. */
+static size_t zeros(const uint8_t *bytes, size_t count)
+{
+	size_t i = 0;
+
+	while (i < count && !bytes[i])
+		i++;
+	return i;
+}
+
+/* At a length of 0. Zeros behind it are its padding; other bytes mean that it was no end. All of
+ * them are read, and what they were is kept for the next call. */
+static int end_of_session(struct source_file *file)
+{
+	uint64_t at = file->offset;
+
+	for (;;) {
+		const size_t left = file->count - file->next;
+		const size_t padding = zeros(file->buffer + file->next, left);
+
+		at += padding;
+		file->next = file->ahead = file->count;
+		file->between = 0;
+		if (padding < left)
+			file->other_at = at;
+		if (padding < left || file->end)
+			break;
+		fill(file);
+	}
+	file->end = true;
+	return end(file, 0, 0);
+}
+
+/* At a frame that is not whole in the buffer, or is an end. A failure changes nothing, so the next
+ * call fails in the same way. */
 static __attribute__((noinline)) int next_careful(struct source_file *file,
 						  struct source_message *message)
 {
 	size_t left = file->count - file->next, length;
 
-	if (left < FRAME_BYTES + ITCH_LENGTH_MAX && !file->end) {
+	if (left < FRAME_MAX && !file->end) {
 		fill(file);
 		left = file->count;
 	}
 	if (left < FRAME_BYTES)
 		return end(file, left, FRAME_BYTES);
 	length = length_of(file->buffer + file->next);
-	if (!length && left == FRAME_BYTES)
-		return end(file, 0, 0);
-	if (!length || length > ITCH_LENGTH_MAX)
-		return locate(file,
-			      error_set(EBADMSG, "found a message length of %zu, expected 1 to %d",
-					length, ITCH_LENGTH_MAX));
+	if (!length)
+		return end_of_session(file);
 	if (left < FRAME_BYTES + length)
 		return end(file, left, FRAME_BYTES + length);
 	return give(file, message, length);
@@ -154,11 +193,11 @@ static int next(struct source *source, struct source_message *message)
 	const size_t left = file->count - file->next;
 	size_t length;
 
-	if (left < FRAME_BYTES + ITCH_LENGTH_MAX)
+	if (left < FRAME_BYTES)
 		return next_careful(file, message);
 	length = length_of(file->buffer + file->next);
-	return length - 1 < ITCH_LENGTH_MAX ? give(file, message, length)
-					    : next_careful(file, message);
+	return length && left >= FRAME_BYTES + length ? give(file, message, length)
+						      : next_careful(file, message);
 }
 
 static const char *changed(struct source *source)

@@ -374,12 +374,48 @@ class Days(Bench):
     def test_damaged_days_are_suspect_and_fail_in_any_case(self):
         good = self.START + add(1)
         for data, words in ((good + add(2)[:-5], "ends in the middle of a message"),
-                            (good + struct.pack(">H", 300) + bytes(300), "found a message length of 300"),
+                            (good + struct.pack(">H", 300) + bytes(299), "ends in the middle of a message"),
+                            (good + bytes(300) + b"x", "found a message length of 0"),
+                            (gzip.compress(good + self.END) + bytes(9) + b"x", "found byte 0x78 at byte"),
                             (gzip.compress(good + self.END)[:-9], "in the middle of gzip data")):
             log, readers = self.publish(data, status=1)
             self.assertRegex(log, rf"error feed nasdaq: .*{words}.*; stopped after \d messages, the last of \d\d:\d\d")
             quality, = self.qualities(readers[1])
             self.assertEqual(quality[1:], ("suspect", "damaged"))
+
+    def test_unknown_message_of_any_length_is_counted_and_the_day_goes_on(self):
+        unknown = [frame(b"~" * length) for length in (1, 50, 51, 300, 65535, 65535)]
+        path = self.file("day.bin", self.START + b"".join(unknown) + add(1) + self.END)
+        pubd = self.pubd(settings(itch(path, ", incomplete: fail"), ["quote"]))
+        self.says(pubd, "to the end")
+        self.assertIn(f"read {3 + len(unknown)} messages, to the end", pubd.err.read_text())
+        self.assertEqual(pubd.err.read_text().count("found message type 0x7e, expected a type of ITCH 5.0"), len(unknown))
+        self.assertEqual(len(self.ends(self.cat("nasdaq.quote", "--count", 1), 0).splitlines()), 2)
+        counters = self.ends(self.begin(TICKBUS, "stat", "shm:b", "--format", "csv"), 0)
+        self.assertRegex(counters, rf"unknown_type,{len(unknown)},messages\n")
+        self.stop(pubd)
+
+    def test_zeros_behind_the_day_are_its_end(self):
+        whole = self.START + add(1) + self.END
+        for data in (whole + bytes(2), whole + bytes(512), gzip.compress(whole) + bytes(512),
+                     gzip.compress(whole + bytes(7))):
+            self.publish_good(data)
+
+    def publish_good(self, data):
+        log, readers = self.publish(data, ", incomplete: fail")
+        self.assertEqual([self.qualities(lines) for lines in readers], [[], []])
+        self.assertNotRegex(log, "warning|error")
+
+    def test_file_without_a_valid_message_fails_in_any_case(self):
+        wrong = frame(b"~" * 40) + frame(b"A" * 12) + frame(b"P" * 300)
+        for more in (", incomplete: warn", ", incomplete: fail", ", speed: realtime"):
+            for at_end in ("exit", "linger", "restart"):
+                log, readers = self.publish(wrong, more, at_end=at_end, status=1)
+                self.assertRegex(log, r"error feed nasdaq: \S*day\.bin: found 3 messages and no valid one of ITCH 5\.0, "
+                                      r"expected at least 1; .*; stopped after 3 messages")
+                for lines in readers:
+                    self.assertEqual(self.qualities(lines)[-1][1:], ("suspect", "damaged"))
+                    self.assertEqual([line for line in lines if "instrument" in line], [])
 
     def test_file_without_a_message_has_no_last_message(self):
         log, readers = self.publish(struct.pack(">H", 0), status=1)

@@ -93,11 +93,11 @@ def read_all(path):
 
 
 def frames(data):
-    """The messages of a BinaryFILE, up to the first invalid message."""
+    """The messages of a BinaryFILE, up to its end or the first frame that is not whole."""
     at = 0
     while at + 2 <= len(data):
         length = int.from_bytes(data[at:at + 2], "big")
-        if not 1 <= length <= 50 or at + 2 + length > len(data):
+        if length == 0 or at + 2 + length > len(data):
             return
         yield data[at + 2:at + 2 + length]
         at += 2 + length

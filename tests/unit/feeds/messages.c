@@ -512,6 +512,42 @@ Test(marks, day_without_its_beginning_is_suspect_before_its_records)
 	check_records(topics[0].topic, "quality. update.");
 }
 
+/* An impossible side in each message: its frame is whole, and its content is not valid. */
+static void invalid_day(void)
+{
+	for (uint64_t reference = 1; reference <= 2; reference++) {
+		add(5, reference);
+		script[script_count - 1].add.side = 'Z';
+	}
+	end_day(true);
+}
+
+Test(marks, day_without_a_valid_message_fails)
+{
+	topic("quote", MARKET_QUOTE, 16);
+	script_count = 0;
+	invalid_day();
+	run_days(FEED_LINGER, -EBADMSG);
+	check_records(topics[0].topic, "quality. quality.");
+	cr_assert(strstr(error_line, "script: found 2 messages and no valid one of ITCH 5.0, "
+				     "expected at least 1"),
+		  "%s", error_line);
+}
+
+/* The valid messages of the day before do not count. */
+Test(marks, later_day_without_a_valid_message_fails)
+{
+	topic("quote", MARKET_QUOTE, 16);
+	add(5, 1);
+	end_day(false);
+	invalid_day();
+	say_event('O');
+	end_day(false);
+	run_days(FEED_RESTART, -EBADMSG);
+	check_records(topics[0].topic, "quality. quality.");
+	cr_assert_eq(days_opened, 2);
+}
+
 /* All records of the messages before the error are there, and the log says where it was. */
 Test(marks, error_of_a_source_comes_after_its_messages)
 {

@@ -356,53 +356,161 @@ Test(source, bytes_after_compressed_data_are_an_error)
 	}
 }
 
-Test(source, impossible_length_is_an_error_at_its_offset)
+Test(source, zeros_after_compressed_data_are_its_end)
 {
+	enum { RAW_BYTES = 131072 }; /* read at a time: a member may begin there */
 	static struct content content;
-	const unsigned lengths[] = { 0, ITCH_LENGTH_MAX + 1, 255, 256, 65535 };
+	static uint8_t file[BYTES + 4 * RAW_BYTES];
 	char expected[64];
 	int result;
 
 	make_up(&content);
-	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-		static struct content damaged;
-		size_t at = content.ends[20];
+	for (unsigned form = GZIP; form < FORMS; form++) {
+		const size_t size = put(form, content.bytes, content.size, file);
+		const size_t ends[] = { size + 1, size + 512, RAW_BYTES, 3 * RAW_BYTES + 1 };
 
-		damaged = content;
-		damaged.bytes[at] = (uint8_t)(lengths[i] >> 8);
-		damaged.bytes[at + 1] = (uint8_t)lengths[i];
-		write_file(damaged.bytes, damaged.size);
-		cr_assert_eq(read_file(&damaged, &result), 21);
+		memset(file + size, 0, sizeof(file) - size);
+		for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+			const size_t end = ends[i];
+
+			write_file(file, end);
+			cr_assert_eq(read_file(&content, &result), MESSAGES);
+			cr_assert_eq(result, 0, "%s", tb_error());
+			/* A further member is other bytes too: gzip(1) ignores it with a warning.
+			 */
+			memcpy(file + end, file, size);
+			write_file(file, end + size);
+			cr_assert_eq(read_file(&content, &result), MESSAGES);
+			cr_assert_eq(result, -EBADMSG);
+			snprintf(expected, sizeof(expected), "found byte 0x%02x at byte %zu ",
+				 file[0], end);
+			cr_assert(strstr(tb_error(), expected), "%s", tb_error());
+			memset(file + end, 0, size);
+		}
+	}
+}
+
+/* Messages of no known type, of each length from 1 to 65535 that is a bound of something. */
+Test(source, unknown_messages_of_any_length_are_given)
+{
+	static const size_t lengths[] = { 1,     49,    50,    51,    100,   255,
+					  256,   4096,  65482, 65534, 65535, 65535,
+					  65535, 65535, 1,     65535, 2,     65535 };
+	enum { COUNT = sizeof(lengths) / sizeof(lengths[0]) };
+	static uint8_t body[UINT16_MAX];
+	struct source_message message;
+	uint64_t offset = 0;
+	struct source *source;
+	FILE *file = fopen(path, "wb");
+
+	memset(body, '~', sizeof(body));
+	for (size_t i = 0; i < COUNT; i++) {
+		body[lengths[i] - 1] = (uint8_t)i;
+		fputc((int)(lengths[i] >> 8), file);
+		fputc((int)(lengths[i] & 0xff), file);
+		cr_assert_eq(fwrite(body, 1, lengths[i], file), lengths[i]);
+		body[lengths[i] - 1] = '~';
+	}
+	cr_assert_eq(fclose(file), 0);
+	cr_assert_eq(source_file_open(&source, path), 0, "%s", tb_error());
+	for (size_t i = 0; i < COUNT; i++) {
+		cr_assert_eq(source_next(source, &message), 1, "%zu: %s", i, tb_error());
+		cr_assert_eq(message.length, lengths[i]);
+		cr_assert_eq(message.offset, offset);
+		cr_assert_eq(message.bytes[lengths[i] - 1], i);
+		body[lengths[i] - 1] = (uint8_t)i;
+		cr_assert_arr_eq(message.bytes, body, lengths[i]);
+		body[lengths[i] - 1] = '~';
+		offset += 2 + lengths[i];
+	}
+	cr_assert_eq(source_next(source, &message), 0, "%s", tb_error());
+	source_close(source);
+}
+
+Test(source, long_message_that_is_cut_is_an_error_at_its_offset)
+{
+	static struct content content;
+	static uint8_t file[BYTES];
+	const unsigned lengths[] = { ITCH_LENGTH_MAX + 1, 255, 256, 65535 };
+	char expected[128];
+	int result;
+
+	make_up(&content);
+	memcpy(file, content.bytes, content.size);
+	memset(file + content.size, '~', 50);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		file[content.size] = (uint8_t)(lengths[i] >> 8);
+		file[content.size + 1] = (uint8_t)lengths[i];
+		write_file(file, content.size + 50);
+		cr_assert_eq(read_file(&content, &result), MESSAGES);
 		cr_assert_eq(result, -EBADMSG);
-		snprintf(expected, sizeof(expected), "offset %zu of the uncompressed", at);
+		snprintf(expected, sizeof(expected), "offset %zu of the uncompressed",
+			 content.size);
 		cr_assert(strstr(tb_error(), expected), "%s", tb_error());
-		snprintf(expected, sizeof(expected), " %u, expected 1 to 50", lengths[i]);
+		snprintf(expected, sizeof(expected),
+			 "ends in the middle of a message, found 50 bytes, expected %u",
+			 lengths[i] + 2);
 		cr_assert(strstr(tb_error(), expected), "%s", tb_error());
 	}
 }
 
-Test(source, empty_last_frame_ends_the_session)
+Test(source, length_of_0_before_the_end_is_an_error_at_its_offset)
 {
 	static struct content content;
-	static uint8_t file[BYTES];
+	char expected[128];
+	size_t at;
 	int result;
 
 	make_up(&content);
-	memset(content.bytes + content.size, 0, 2);
-	for (unsigned form = PLAIN; form < FORMS; form++) {
-		size_t size = put(form, content.bytes, content.size + 2, file);
+	at = content.ends[20];
+	memset(content.bytes + at, 0, 7);
+	write_file(content.bytes, content.size);
+	cr_assert_eq(read_file(&content, &result), 21);
+	cr_assert_eq(result, -EBADMSG);
+	snprintf(expected, sizeof(expected), "offset %zu of the uncompressed", at);
+	cr_assert(strstr(tb_error(), expected), "%s", tb_error());
+	for (at += 2; !content.bytes[at]; at++)
+		;
+	snprintf(expected, sizeof(expected), "found other bytes at offset %zu", at);
+	cr_assert(strstr(tb_error(), "found a message length of 0"), "%s", tb_error());
+	cr_assert(strstr(tb_error(), expected), "%s", tb_error());
+}
 
-		write_file(file, size);
-		cr_assert_eq(read_file(&content, &result), MESSAGES);
-		cr_assert_eq(result, 0, "%s", tb_error());
-	}
+/* Half a frame is no end: its message may be missing. */
+Test(source, empty_last_frame_and_zeros_end_the_session)
+{
+	static const size_t paddings[] = { 2, 3, 4, 513, 400000 };
+	static struct content content;
+	static uint8_t plain[BYTES + 400000], file[BYTES + 400000];
+	int result;
+
+	make_up(&content);
+	memcpy(plain, content.bytes, content.size);
+	for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++)
+		for (unsigned form = PLAIN; form < FORMS; form++) {
+			write_file(file, put(form, plain, content.size + paddings[i], file));
+			cr_assert_eq(read_file(&content, &result), MESSAGES);
+			cr_assert_eq(result, 0, "%s", tb_error());
+		}
+	write_file(plain, content.size + 1);
+	cr_assert_eq(read_file(&content, &result), MESSAGES);
+	cr_assert_eq(result, -EBADMSG);
 	write_file((const uint8_t[]){ 0, 0 }, 2);
 	cr_assert_eq(read_file(&content, &result), 0);
 	cr_assert_eq(result, -ENODATA);
-	/* Two empty frames are no end of session, nor is half a frame. */
-	content.bytes[content.size + 2] = content.bytes[content.size + 3] = 0;
-	for (size_t more = 1; more <= 4; more += more == 1 ? 2 : 1) {
-		write_file(content.bytes, content.size + more);
+}
+
+/* Damage behind the end of the session is found, however late it comes. */
+Test(source, damaged_data_behind_the_end_of_a_session_is_an_error)
+{
+	static struct content content;
+	static uint8_t plain[BYTES + 400000], file[BYTES + 400000];
+	int result;
+
+	make_up(&content);
+	memcpy(plain, content.bytes, content.size);
+	for (unsigned form = GZIP; form < FORMS; form++) {
+		write_file(file, put(form, plain, content.size + 400000, file) - 1);
 		cr_assert_eq(read_file(&content, &result), MESSAGES);
 		cr_assert_eq(result, -EBADMSG);
 	}
@@ -466,7 +574,7 @@ Test(source, file_truncated_while_read_is_an_error)
 	source_close(source);
 }
 
-/* A hole reads as zeros, which are no message. */
+/* A hole reads as zeros. */
 Test(source, sparse_file_gives_messages_before_its_hole)
 {
 	static struct content content;
@@ -474,10 +582,29 @@ Test(source, sparse_file_gives_messages_before_its_hole)
 
 	make_up(&content);
 	write_file(content.bytes, content.size);
-	cr_assert_eq(truncate(path, INT64_C(1) << 32), 0);
+	cr_assert_eq(truncate(path, INT64_C(1) << 28), 0);
 	cr_assert_eq(read_file(&content, &result), MESSAGES);
-	cr_assert_eq(result, -EBADMSG);
-	cr_assert(strstr(tb_error(), "found a message length of 0"), "%s", tb_error());
+	cr_assert_eq(result, 0, "%s", tb_error());
+}
+
+Test(source, zeros_behind_the_end_can_be_interrupted)
+{
+	static struct content content;
+	_Atomic bool interrupted = false;
+	struct source_message message;
+	struct source *source;
+
+	make_up(&content);
+	write_file(content.bytes, content.size);
+	cr_assert_eq(truncate(path, INT64_C(1) << 40), 0);
+	cr_assert_eq(source_file_open(&source, path), 0, "%s", tb_error());
+	source->interrupted = &interrupted;
+	for (unsigned i = 0; i < MESSAGES; i++)
+		cr_assert_eq(source_next(source, &message), 1);
+	interrupted = true;
+	cr_assert_eq(source_next(source, &message), -EINTR);
+	cr_assert_eq(source_next(source, &message), -EINTR);
+	source_close(source);
 }
 
 /* -- bombs --------------------------------------------------------------------------------------
