@@ -17,7 +17,9 @@
  *     brings that value at the latest before the `reserved` of a line loaded after the copy. So a
  *     failed copy proves a slot corrupt only if the ring was read past it. After TRIES_MAX proofs
  *     the slot is given up. Before that, the slots are copied again at a pace. A READ that failed
- *     made no copy, so its pass proves nothing.
+ *     made no copy, so its pass proves nothing. A pass waits for its proof while later passes copy.
+ *     Beside a writer `reserved` is ahead of each line's head. Over a slow device the reader has
+ *     just come to that head when the next pass may begin.
  * I8  The image is complete at position C when every slot is settled, C is at or above every copy,
  *     and C ends a message. Then the program's table is the publisher's table at C: dropped copies
  *     were at or below C, so the ring has delivered them.
@@ -84,6 +86,7 @@ bool image_begin(struct image *image, uint64_t base)
 	image->base = base;
 	image->largest = image->latest_ns = 0;
 	image->tries = 0;
+	image->proof_due = false;
 	image->line_asked = false;
 	return again && image->laps % IMAGE_LAPS == 0;
 }
@@ -209,6 +212,19 @@ void image_pass_ends(struct image *image, bool unread)
 	image->phase = image->open > 0 ? IMAGE_JUDGE : IMAGE_SETTLED;
 }
 
+/* A slot that is still open failed in the pass that waits, too. */
+static void prove(struct image *image, uint64_t position)
+{
+	if (!image->proof_due && !image->unread) {
+		image->proof_due = true;
+		image->proof_at = image->judged_reserved;
+	}
+	if (!image->proof_due || position < image->proof_at)
+		return;
+	image->proof_due = false;
+	image->tries++;
+}
+
 void image_judge(struct image *image, uint64_t position, uint64_t now_ns)
 {
 	if (image->open == 0) {
@@ -218,8 +234,7 @@ void image_judge(struct image *image, uint64_t position, uint64_t now_ns)
 	if (position < image->judged_head || now_ns - image->pass_ns < RETRY_NS)
 		return;
 	image->pass_ns = now_ns;
-	if (position >= image->judged_reserved && !image->unread)
-		image->tries++;
+	prove(image, position);
 	pass_begin(image);
 	if (image->tries == TRIES_MAX)
 		image->phase = IMAGE_GIVE_UP;

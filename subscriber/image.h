@@ -40,10 +40,12 @@ struct image {
 	unsigned int tries; /* passes that proved the open slots unreadable */
 	unsigned int laps;  /* gaps since the first base of this image */
 	uint64_t judged_head, judged_reserved; /* of the line after the pass */
-	uint64_t pass_ns;                      /* when the last pass began */
-	bool line_asked;                       /* a line was requested in this phase (I4) */
-	bool unread;                           /* a READ of the last pass failed (I7) */
-	bool image_first;                      /* in polls for a single record */
+	uint64_t proof_at;    /* `reserved` of the line after the pass that waits */
+	bool proof_due;       /* a pass waits for its proof (I7) */
+	uint64_t pass_ns;     /* when the last pass began */
+	bool line_asked;      /* a line was requested in this phase (I4) */
+	bool unread;          /* a READ of the last pass failed (I7) */
+	bool image_first;     /* in polls for a single record */
 	uint64_t *seen;       /* by instrument: the last delivered record that changes the value */
 	uint64_t *delivered;  /* a bit each: some record of it was delivered */
 	uint64_t *open_slots; /* a bit each */

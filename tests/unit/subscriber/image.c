@@ -549,6 +549,29 @@ Test(image, corrupt_slot_is_given_up_after_the_proofs)
 	history_end();
 }
 
+/* The writer is one record ahead of each line. Once the reader has come to the line, a pass begins
+ * at once. */
+Test(image, corrupt_slot_is_given_up_beside_a_writer_that_stays_ahead)
+{
+	scene_begin();
+	writer.corrupt[1] = true;
+	for (int records = 0; reader.completes == 0; records++) {
+		cr_assert_lt(records, 2 * TRIES_MAX + 2, "found %u proofs", reader.image->tries);
+		write_whole(0, TB_KIND_UPDATE);
+		writer.reserved = writer.head + 1;
+		while (reader.image->phase != IMAGE_BEHIND)
+			image_step();
+		ring_read();
+		while (reader.image->phase == IMAGE_BEHIND)
+			image_step();
+		if (reader.image->phase == IMAGE_GIVE_UP)
+			image_step();
+	}
+	cr_expect_eq(reader.given_up, 1);
+	cr_expect(reader.no_value[1]);
+	history_end();
+}
+
 /* A slot that was corrupt for a while is delivered. */
 Test(image, proofs_of_an_earlier_base_do_not_count)
 {
@@ -567,6 +590,26 @@ Test(image, proofs_of_an_earlier_base_do_not_count)
 	steps_until(IMAGE_IDLE);
 	cr_expect_eq(reader.given_up, 0);
 	cr_expect_eq(reader.values, INSTRUMENTS);
+	history_end();
+}
+
+/* The ring may have lost the value that its copies met. */
+Test(image, pass_that_waits_for_its_proof_belongs_to_its_base)
+{
+	scene_begin();
+	writer.corrupt[1] = true;
+	writer.reserved = writer.head + 1;
+	steps_until(IMAGE_BEHIND);
+	steps_until(IMAGE_PASS);
+	write_whole(0, TB_KIND_UPDATE);
+	begin(writer.head);
+	steps_until(IMAGE_PASS);
+	image_pass_ends(reader.image, true); /* its READ failed */
+	steps_until(IMAGE_BEHIND);
+	steps_until(IMAGE_PASS);
+	cr_expect_eq(reader.image->tries, 0, "found %u proofs", reader.image->tries);
+	writer.corrupt[1] = false;
+	steps_until(IMAGE_IDLE);
 	history_end();
 }
 
