@@ -343,7 +343,7 @@ static void enter(void)
 	topic_make("t", 0);
 	scene_address(SCHEME, address, sizeof(address));
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
-	clock_pass(0); /* from here on, this thread's clock */
+	clock_stop(); /* intervals begin at the join, so no time may pass behind it */
 }
 
 static void leave(void)
@@ -360,7 +360,6 @@ TestSuite(conflate, .init = enter, .fini = leave, .timeout = 120);
 Test(conflate, newest_value_of_each_interval_is_delivered)
 {
 	join();
-	clock_stop();
 	update(0);
 	update(0);
 	update(1);
@@ -378,7 +377,6 @@ Test(conflate, newest_value_of_each_interval_is_delivered)
 Test(conflate, intervals_keep_the_phase_of_the_join)
 {
 	join();
-	clock_stop();
 	interval_pass();
 	clock_pass(INTERVAL_US / 1000 * 3 / 2);
 	poll_all();
@@ -397,7 +395,6 @@ Test(conflate, more_records_than_values_are_not_read)
 	const uint64_t last = SLOTS / 2;
 
 	join();
-	clock_stop();
 	while (tb_topic_sequence(topic) < last)
 		update((uint32_t)(tb_topic_sequence(topic) % 2));
 	cr_expect_str_eq(interval(), "A31 B32 ", "found %s", seen.log);
@@ -423,7 +420,6 @@ Test(conflate, each_poll_is_an_interval)
 Test(conflate, few_records_a_poll_deliver_the_rest_later)
 {
 	join();
-	clock_stop();
 	for (uint32_t i = 0; i < 10; i++)
 		update(i);
 	interval_pass();
@@ -458,7 +454,6 @@ static void lap(void)
 Test(conflate, lap_loses_no_record)
 {
 	join();
-	clock_stop();
 	lap();
 	cr_expect_eq(seen.events[TB_EVENT_GAP], 0);
 	cr_expect_eq(seen.images, 0);
@@ -471,7 +466,6 @@ Test(conflate, lap_in_a_walk_loses_no_record)
 	const struct conflate *conflate;
 
 	join();
-	clock_stop();
 	for (uint32_t i = 0; i < NAMES; i++)
 		update(i);
 	interval();
@@ -496,7 +490,6 @@ Test(conflate, lap_with_exempt_kinds_brings_every_value_with_a_gap)
 {
 	subscribe((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
 						    .exempt_kind_count = 1 });
-	clock_stop();
 	poll_all();
 	land(); /* a look in the middle of the lap would divide the gap */
 	lap();
@@ -524,7 +517,6 @@ Test(conflate, value_delivered_ahead_is_left_out_of_the_gap)
 					  .exempt_kind_count = 1 },
 				  &subscription),
 		     0, "%s", tb_error());
-	clock_stop();
 	poll_all();
 	update(0);
 	tb_flush(topic);
@@ -561,7 +553,6 @@ Test(conflate, value_delivered_ahead_counts_after_its_name_is_removed)
 					  .conflate_us = INTERVAL_US },
 				  &subscription),
 		     0, "%s", tb_error());
-	clock_stop();
 	update(0);
 	tb_flush(topic);
 	update(0); /* record 2 replaces the value that the line counts */
@@ -580,7 +571,6 @@ Test(conflate, records_of_exempt_kinds_come_at_once)
 {
 	subscribe((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
 						    .exempt_kind_count = 1 });
-	clock_stop();
 	update(0);
 	publish(0, TB_KIND_CANCEL);
 	publish(1, TB_KIND_CANCEL);
@@ -600,7 +590,6 @@ Test(conflate, exempt_topic_is_delivered_in_full)
 
 	subscribe((struct tb_subscription_options){ .exempt_topics = exempt,
 						    .exempt_topic_count = 2 });
-	clock_stop();
 	update(0);
 	publish(1, TB_KIND_STATUS);
 	poll_all();
@@ -646,7 +635,6 @@ Test(conflate, exemptions_are_checked)
 Test(conflate, hole_and_quality_come_in_a_walk)
 {
 	join();
-	clock_stop();
 	update(0);
 	publish(0, TB_KIND_HOLE);
 	tb_topic_quality(topic, TB_QUALITY_SUSPECT, 0);
@@ -659,7 +647,6 @@ Test(conflate, hole_and_quality_come_in_a_walk)
 Test(conflate, jump_skips_holes_and_reports_the_quality)
 {
 	join();
-	clock_stop();
 	publish(0, TB_KIND_HOLE);
 	tb_topic_quality(topic, TB_QUALITY_SUSPECT, 0);
 	while (tb_topic_sequence(topic) < SLOTS / 2)
@@ -672,7 +659,6 @@ Test(conflate, jump_skips_holes_and_reports_the_quality)
 Test(conflate, clear_is_delivered_if_its_instrument_is_known)
 {
 	join();
-	clock_stop();
 	update(0);
 	update(1);
 	publish(1, TB_KIND_CLEAR);
@@ -686,7 +672,6 @@ Test(conflate, values_from_before_the_join_do_not_come)
 	for (uint32_t i = 0; i < NAMES; i++)
 		update(i);
 	join();
-	clock_stop();
 	while (tb_topic_sequence(topic) < 3 * SLOTS)
 		update(0);
 	interval();
@@ -699,7 +684,6 @@ Test(conflate, start_at_the_oldest_record_has_a_gap_before_it)
 	while (tb_topic_sequence(topic) < SLOTS + 36)
 		update((uint32_t)(tb_topic_sequence(topic) % 3));
 	subscribe((struct tb_subscription_options){ .from = TB_FROM_OLDEST });
-	clock_stop();
 	interval();
 	cr_expect_eq(seen.calls, 3);
 	cr_expect_eq(seen.images, 0);
@@ -718,7 +702,6 @@ Test(conflate, image_comes_first)
 	for (int i = 0; i < 1000 && seen.events[TB_EVENT_COMPLETE] == 0; i++)
 		poll_all();
 	cr_expect_eq(seen.images, 3);
-	clock_stop();
 	interval();
 	update(1);
 	update(1);
@@ -734,7 +717,6 @@ Test(conflate, image_comes_first)
 static void owed_before_the_end(struct tb_subscription_options options)
 {
 	subscribe(options);
-	clock_stop();
 	update(0);
 	poll_all();
 	tb_topic_end(topic);
@@ -754,7 +736,6 @@ static void end_comes_at_once(bool before_the_join)
 		tb_topic_end(topic);
 	subscribe((struct tb_subscription_options){ .from = TB_FROM_OLDEST,
 						    .conflate_us = 60000000 });
-	clock_stop();
 	if (!before_the_join)
 		tb_topic_end(topic);
 	for (int i = 0; i < 10000 && seen.events[TB_EVENT_ENDED] == 0; i++) {
@@ -786,7 +767,6 @@ Test(conflate, value_held_behind_an_exempt_record_is_skipped)
 						    .exempt_kinds = clear_kind,
 						    .exempt_kind_count = 1 });
 	seen.exempt_kind = TB_KIND_CLEAR;
-	clock_stop();
 	update(0);
 	poll_all();
 	for (int i = 0; i < 4; i++)
@@ -811,7 +791,6 @@ Test(conflate, values_are_given_up_behind_the_last_record)
 	subscribe((struct tb_subscription_options){ .exempt_kinds = clear_kind,
 						    .exempt_kind_count = 1 });
 	seen.exempt_kind = TB_KIND_CLEAR;
-	clock_stop();
 	update(1);
 	poll_all();
 	topic->last_value[topic->slot_bytes + RECORD_HEADER_BYTES] ^= 1;
@@ -845,7 +824,6 @@ Test(conflate, values_held_come_before_the_end)
 static void owed_before_the_next_epoch(struct tb_subscription_options options)
 {
 	subscribe(options);
-	clock_stop();
 	update(0);
 	poll_all();
 	tb_topic_restart(topic);
@@ -889,7 +867,6 @@ Test(conflate, copy_older_than_the_held_value_is_no_record_of_a_poll)
 	int count = 0;
 
 	join();
-	clock_stop();
 	slot = topic->last_value;
 	cr_assert_leq(topic->slot_bytes, sizeof(older));
 	update(0);
@@ -920,7 +897,6 @@ static void end_is_seen(enum tb_event_kind end)
 Test(conflate, value_that_stays_torn_leaves_the_time_of_the_end)
 {
 	join();
-	clock_stop();
 	update(0);
 	update(1);
 	damage(0);
@@ -933,7 +909,6 @@ Test(conflate, value_that_stays_torn_leaves_the_time_of_the_end)
 Test(conflate, value_that_stays_torn_leaves_the_time_of_the_next_epoch)
 {
 	join();
-	clock_stop();
 	for (int i = 0; i < 2 * NAMES; i++)
 		update((uint32_t)i % NAMES);
 	damage(0);
@@ -947,7 +922,6 @@ Test(conflate, held_value_that_stays_torn_is_lost_at_the_restart)
 {
 	subscribe((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
 						    .exempt_kind_count = 1 });
-	clock_stop();
 	update(0);
 	poll_all();
 	damage(0);
@@ -964,7 +938,6 @@ Test(conflate, held_values_of_memory_that_is_gone_are_lost)
 
 	subscribe((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
 						    .exempt_kind_count = 1 });
-	clock_stop();
 	update(0);
 	update(1);
 	update(1);
@@ -991,7 +964,6 @@ Test(conflate, only_chosen_instruments_come)
 	static const char *const names[] = { "B", "C" };
 
 	subscribe((struct tb_subscription_options){ .names = names, .name_count = 2 });
-	clock_stop();
 	update(0);
 	update(1);
 	cr_expect_str_eq(interval(), "B2 ", "found %s", seen.log);
@@ -1012,7 +984,6 @@ Test(conflate, value_of_a_removed_name_is_skipped)
 						    .name_count = 2,
 						    .exempt_kinds = cancel_kind,
 						    .exempt_kind_count = 1 });
-	clock_stop();
 	update(0);
 	update(1);
 	poll_all();
@@ -1028,7 +999,6 @@ Test(conflate, lap_in_a_jump_needs_nothing_of_the_ring)
 	const struct conflate *conflate;
 
 	subscribe((struct tb_subscription_options){ .names = names, .name_count = 3 });
-	clock_stop();
 	poll_all();
 	conflate = subscription->sources->mapping.conflate;
 	while (tb_topic_sequence(topic) < SLOTS / 2)
@@ -1057,7 +1027,6 @@ Test(conflate, sleeper_is_not_woken_by_each_record)
 	unsigned int wakes = 0;
 
 	join();
-	clock_stop();
 	for (unsigned int i = 0; i < records; i++) {
 		update(0);
 		wakes += tb_wait(subscriber, 1) == 1;
@@ -1070,6 +1039,7 @@ Test(conflate, sleeper_is_not_woken_by_each_record)
 /* The pace of other work would wake it later than the deadline. */
 Test(conflate, sleeper_wakes_at_the_end_of_the_interval)
 {
+	clock_go();
 	subscribe((struct tb_subscription_options){ .conflate_us = 20000 });
 	update(0);
 	while (seen.calls == 0) {
@@ -1087,7 +1057,6 @@ Test(conflate, sleeper_gets_a_record_that_a_line_of_the_walk_showed)
 	struct tb_source *source;
 
 	join();
-	clock_stop();
 	poll_all();
 	source = subscription->sources;
 	update(0);
@@ -1112,7 +1081,6 @@ Test(conflate, sleeper_gets_a_record_that_a_line_of_the_walk_showed)
 Test(conflate, sleeper_wakes_for_the_rest_of_an_interval)
 {
 	join();
-	clock_stop();
 	for (uint32_t i = 0; i < 10; i++)
 		update(i);
 	interval_pass();
@@ -1173,7 +1141,6 @@ Test(conflate, lap_over_a_slot_of_failed_copies_loses_no_record)
 	const struct tb_source *source;
 
 	join();
-	clock_stop();
 	for (uint32_t i = 0; i < NAMES; i++)
 		update(i);
 	interval();
@@ -1199,7 +1166,6 @@ static void any_history(struct tb_subscription_options options)
 	const int turns = scene_rounds(3000);
 
 	subscribe(options);
-	clock_stop();
 	for (int turn = 0; turn < turns; turn++) {
 		const size_t records = turn % 50 == 0 ? SLOTS + 1 + random_below(&chance, 2 * SLOTS)
 						      : random_below(&chance, 8);
@@ -1318,6 +1284,7 @@ static void full_speed(struct tb_subscription_options options)
 	pthread_t thread;
 
 	fast_records = given ? strtoull(given, NULL, 10) : FAST;
+	clock_go();
 	topic_make("fast", TB_TOPIC_MANUAL_FLUSH);
 	memset(&fast, 0, sizeof(fast));
 	options.size = sizeof(options);

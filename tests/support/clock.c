@@ -47,6 +47,11 @@ void clock_stop(void)
 	clock_replace(read_clock);
 }
 
+void clock_go(void)
+{
+	stopped = false;
+}
+
 void clock_pass(uint64_t ms)
 {
 	clock_pass_ns(ms * MS);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 void clock_stop(void);
+void clock_go(void); /* runs on */
 void clock_pass(uint64_t ms);
 void clock_pass_ns(uint64_t ns);
 
