@@ -30,6 +30,7 @@ struct source_bytes {
 	bool raw_end;                    /* the file was read to its end */
 	bool inside;                     /* a gzip member or zstd frame has begun, and not ended */
 	bool more;                       /* the decoder may hold bytes without room so far */
+	bool head;                       /* only what was read from the file so far */
 	bool padding;                    /* zeros began behind a member or frame */
 	uint64_t raw_total;              /* read from the file */
 	struct stat opened;              /* the file when it was opened */
@@ -99,6 +100,8 @@ static int feed(struct source_bytes *bytes, const char *format)
 
 	if (bytes->raw_next < bytes->raw_count || bytes->more)
 		return 1;
+	if (bytes->head)
+		return 0;
 	result = fill(bytes);
 	if (result < 0)
 		return result;
@@ -303,6 +306,18 @@ ssize_t source_bytes_read(struct source_bytes *bytes, uint8_t *to, size_t size,
 	bytes->interrupted = interrupted;
 	return bytes->error ? error_set(-bytes->error, "%s", bytes->message)
 			    : bytes->read(bytes, to, size);
+}
+
+size_t source_bytes_head(struct source_bytes *bytes, uint8_t *to, size_t size)
+{
+	size_t total = 0;
+	ssize_t count = 1;
+
+	bytes->head = true;
+	for (; count > 0 && total<size; total += count> 0 ? (size_t)count : 0)
+		count = bytes->read(bytes, to + total, size - total);
+	bytes->head = false;
+	return total;
 }
 
 const char *source_bytes_changed(const struct source_bytes *bytes, const char *path)

@@ -26,6 +26,10 @@ int source_bytes_open(struct source_bytes **bytes, const char *path);
 ssize_t source_bytes_read(struct source_bytes *bytes, uint8_t *to, size_t size,
 			  const _Atomic bool *interrupted);
 
+/* The first bytes, at most `size`, of what the first piece of the file holds: their number. They
+ * count as read. An error behind them comes with the next read. */
+size_t source_bytes_head(struct source_bytes *bytes, uint8_t *to, size_t size);
+
 /* What happened to the file of that path since it was opened, as source_changed gives it. */
 const char *source_bytes_changed(const struct source_bytes *bytes, const char *path);
 

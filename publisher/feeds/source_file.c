@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "bus/error.h"
+#include "publisher/feeds/foreign.h"
 #include "publisher/feeds/source_bytes.h"
 
 #define FRAME_BYTES  2
@@ -216,6 +217,16 @@ static void close_file(struct source *source)
 	free(file);
 }
 
+/* Refuses a file that is no BinaryFILE. Its first bytes are the first in the buffer. */
+static int check_head(struct source_file *file)
+{
+	int result;
+
+	file->count = source_bytes_head(file->bytes, file->buffer, FOREIGN_HEAD_BYTES);
+	result = foreign_check(file->buffer, file->count);
+	return result < 0 ? error_prefix(result, "%s: ", file->path) : 0;
+}
+
 int source_file_open(struct source **source, const char *path)
 {
 	static const struct source_operations operations = { .next = next,
@@ -233,6 +244,8 @@ int source_file_open(struct source **source, const char *path)
 	file->source.name = file->path;
 	result = file->path ? source_bytes_open(&file->bytes, path)
 			    : error_set(ENOMEM, "%s: no memory to read it", path);
+	if (result == 0)
+		result = check_head(file);
 	if (result < 0) {
 		close_file(&file->source);
 		return result;

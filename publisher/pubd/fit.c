@@ -7,6 +7,7 @@
 
 #include "publisher/feeds/day.h"
 #include "publisher/feeds/projection.h"
+#include "publisher/feeds/source.h"
 #include "tickbus/error.h"
 
 static_assert(SETTINGS_DEFINITION - SETTINGS_QUOTE == (int)MARKET_DEFINITION - (int)MARKET_QUOTE &&
@@ -93,6 +94,23 @@ static bool feed_fits(const struct settings *settings, struct settings_feed *fee
 	return result == 0;
 }
 
+/* The first bytes of a file show whether a feed can read it. */
+static bool file_fits(const struct settings *settings, const struct settings_feed *feed,
+		      FILE *errors)
+{
+	struct source *source;
+
+	if (feed->type != SETTINGS_ITCH50 || !feed->path)
+		return true;
+	if (source_file_open(&source, feed->path) == 0) {
+		source_close(source);
+		return true;
+	}
+	fprintf(errors, "%s:%u:%u: feeds[%zu].path: %s\n", settings->path, feed->line, feed->column,
+		(size_t)(feed - settings->feeds), tb_error());
+	return false;
+}
+
 static bool is_user(const char *name)
 {
 	struct passwd entry, *found = NULL;
@@ -138,7 +156,9 @@ unsigned int fit_check(struct settings *settings, FILE *errors)
 	wrong += accounts_wrong(settings, &settings->bus.groups, "group", is_group, errors);
 	for (size_t t = 0; t < settings->topic_count; t++)
 		wrong += !topic_fits(settings, &settings->topics[t], errors);
-	for (size_t f = 0; f < settings->feed_count; f++)
+	for (size_t f = 0; f < settings->feed_count; f++) {
 		wrong += !feed_fits(settings, &settings->feeds[f], errors);
+		wrong += !file_fits(settings, &settings->feeds[f], errors);
+	}
 	return wrong;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of settings that need the feeds. A topic's schema must fit its select; the day must have a
- * beginning; the synthetic exchange must accept its settings. */
+/* Checks of settings that need the feeds. A topic's schema must fit its select, and the day must
+ * have a beginning. The synthetic exchange must accept its settings. A feed's file must not begin
+ * like a file of another format. */
 #ifndef TICKBUS_PUBD_FIT_H
 #define TICKBUS_PUBD_FIT_H
 

@@ -6,10 +6,13 @@
 
 ORACLE is the program that derives the rows of an ITCH file from the rules alone.
 """
+import bz2
 import csv
 import datetime
 import gzip
+import io
 import json
+import lzma
 import os
 import pathlib
 import re
@@ -18,9 +21,11 @@ import signal
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
+import zipfile
 
 PUBD, TICKBUS, ORACLE = sys.argv[1:4]
 PATIENCE_S = 120
@@ -416,6 +421,68 @@ class Days(Bench):
                 for lines in readers:
                     self.assertEqual(self.qualities(lines)[-1][1:], ("suspect", "damaged"))
                     self.assertEqual([line for line in lines if "instrument" in line], [])
+
+    def foreign_files(self):
+        """A name and the bytes of each foreign file, and what it looks like."""
+        day = self.START + add(1) + self.END
+        tar, archive = io.BytesIO(), io.BytesIO()
+        with tarfile.open(fileobj=tar, mode="w") as file:
+            file.add(self.file("member", day), "day.bin")
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("day.bin", day)
+        bodies = [day[2:14], day[16:-14], day[-12:]]
+        self.assertEqual(b"".join(frame(body) for body in bodies), day)
+        packet = b"SESSION1  " + struct.pack(">QH", 1, 3) + day
+        yield "xz", lzma.compress(day), "xz data, .*xz -d"
+        yield "bz2", bz2.compress(day), "bzip2 data, .*bzip2 -d"
+        yield "zip", archive.getvalue(), "a zip archive"
+        yield "tar", tar.getvalue(), "a tar archive"
+        yield "tar.gz", gzip.compress(tar.getvalue()), "a tar archive"
+        yield "gz.gz", gzip.compress(gzip.compress(day)), "gzip data inside compressed data"
+        yield "csv.gz", gzip.compress(b"time,price\n1,2\n"), "CSV"
+        yield "json", b'{"error": 404}', "JSON"
+        yield "html", b"<!doctype html>\n<title>Not found</title>", "HTML"
+        yield "lfs", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "a git-lfs pointer"
+        for order, magics in (("<", ("", "")), (">", (", big-endian", ", big-endian"))):
+            for magic, unit in ((0xa1b2c3d4, "micro"), (0xa1b23c4d, "nano")):
+                head = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 65535, 1)
+                yield "pcap", head + packet, rf"a capture \(pcap, {unit}seconds{magics[0]}\)"
+        yield "pcapng", struct.pack("<IIIHHqI", 0x0a0d0d0a, 28, 0x1a2b3c4d, 1, 0, -1, 28), r"a capture \(pcapng\)"
+        yield "dbn", b"DBN\1" + struct.pack("<I", 100) + bytes(100), "DBN"
+        yield "mold", packet, "MoldUDP64"
+        yield "soup", b"".join(frame(b"S" + body) for body in bodies), "SoupBinTCP"
+        yield "little", b"".join(struct.pack("<H", len(body)) + body for body in bodies), "ITCH 5.0 with little-endian lengths"
+        yield "zero", b"".join(bytes(2) + body for body in bodies), "ITCH 5.0 with lengths that are all 0"
+        yield "missing", b"".join(bodies), "ITCH 5.0 without lengths"
+        yield "itch41", frame(b"T" + bytes(4)) + frame(b"S" + bytes(4) + b"O"), r"ITCH 4\.1"
+        yield "holes", bytes(5000), "zeros without a message"
+
+    def test_foreign_file_is_named_before_a_start(self):
+        for name, data, what in self.foreign_files():
+            path = self.file(f"day.{name}", data)
+            text = settings(itch(path), ["quote"])
+            for options in (["--check"], []):
+                with self.subTest(name=name, options=options):
+                    pubd = self.begin(PUBD, *options, self.file("pubd.yaml", text))
+                    self.ends(pubd, 2)
+                    self.assertRegex(pubd.err.read_text(),
+                                     rf"\A\S*pubd\.yaml:4:\d+: feeds\[0\]\.path: \S*day\.{name}: looks like {what}")
+                    self.assertRegex(pubd.err.read_text(), r", expected a BinaryFILE of ITCH 5\.0, plain .*; .*\n\Z")
+
+    def test_check_of_a_file_reads_its_head_only(self):
+        path = self.file("day.zst", struct.pack("<II", 0x184d2a50, 0xffffffff))
+        os.truncate(path, 2**32 + 7)  # a frame that zstd skips
+        pubd = self.begin(PUBD, "--check", self.file("pubd.yaml", settings(itch(path), ["quote"])))
+        self.ends(pubd, 0)
+
+    def test_file_that_becomes_foreign_fails_its_feed(self):
+        path = self.file("day.bin", self.START + add(1) + self.END)
+        pubd = self.pubd(settings(itch(path, ", at_end: restart, start: { subscribers: 1 }"), ["quote"]))
+        self.file("new", lzma.compress(b"day")).rename(path)
+        cat = self.cat("nasdaq.quote", "--until-end")
+        self.ends(cat, 0)
+        self.says(pubd, r"error feed nasdaq: \S*day\.bin: looks like xz data, .*; decompress it with xz -d")
+        self.stop(pubd, 1)
 
     def test_file_without_a_message_has_no_last_message(self):
         log, readers = self.publish(struct.pack(">H", 0), status=1)
