@@ -19,15 +19,20 @@ struct choice {
 	uint64_t *chosen, *left;           /* a bit each, by instrument; neither: not judged yet */
 	uint64_t settled[NAME_LIST_WORDS]; /* by id of the list: an instrument matched the entry, or
 					    * it was reported that no instrument does */
-	/* The directory is read up to `end`, once in each epoch and after each change of the list:
-	 * see choice_scan.c. */
+	/* The directory is read up to `end`, once in each epoch: see choice_scan.c. */
 	uint32_t at, end;
 	unsigned int tries; /* copies of entry `at` that were not valid */
-	bool line_wanted;   /* a progress line is to say how many instruments there are */
-	bool report;        /* names without an instrument are to be reported at `end` */
-	bool turn;          /* the last look left the page to the directory */
-	bool required;      /* TB_NAMES_REQUIRED was checked */
-	bool changed;       /* the list changed since the watch list looked */
+	/* A report of names without an instrument. */
+	bool report;         /* the list has changed since the last report began */
+	bool reporting;      /* a report has begun */
+	bool line_wanted;    /* it waits for a line, which says how many instruments there are */
+	bool reported;       /* a report is over, and the watch list has not looked since */
+	bool last;           /* the topic has ended, and the last report has begun */
+	uint32_t report_end; /* its place, from that line on */
+	uint64_t asked[NAME_LIST_WORDS]; /* its entries, by id of the list */
+	bool turn;                       /* the last look left the page to the directory */
+	bool required;                   /* TB_NAMES_REQUIRED was checked */
+	bool found; /* an instrument was chosen since the watch list began to look */
 };
 
 /* A choice for an epoch of this shape, if the subscription has a list. *out NULL: it has no list. 0
@@ -35,9 +40,12 @@ struct choice {
 int choice_open(const struct tb_subscription *, const struct region_shape *, struct choice **out);
 /* Takes NULL. */
 void choice_close(struct choice *);
-/* The list has changed: every instrument is to be judged again. */
-void choice_restart(const struct tb_subscription *, struct choice *);
-/* Judges an instrument whose name is known. Returns whether it is chosen. */
+/* The list has changed: a report is to follow. The caller judges the instruments of the names that
+ * were added or removed. */
+void choice_changed(const struct tb_subscription *, struct choice *);
+/* A report begins, of the entries that the list has now. */
+void choice_report_begins(const struct tb_subscription *, struct choice *);
+/* Judges an instrument whose name is known, or judges it again. Returns whether it is chosen. */
 bool choice_judge(const struct tb_source *, uint32_t instrument);
 
 /* Whether it was judged as not chosen. */

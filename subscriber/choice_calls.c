@@ -7,6 +7,7 @@
 #include "subscriber/choice.h"
 #include "subscriber/glance.h"
 #include "subscriber/name_list.h"
+#include "subscriber/pull_watch.h"
 #include "subscriber/state.h"
 #include "tickbus/error.h"
 #include "tickbus/subscriber.h"
@@ -25,14 +26,54 @@ static int list_check(const struct tb_subscription *subscription, const char *ca
 	return result < 0 ? error_prefix(result, "%s: ", call) : 0;
 }
 
-/* Every topic judges its instruments again. */
-static void list_changed(struct tb_subscription *subscription)
+static void judge_again(struct tb_source *source, uint32_t instrument)
+{
+	if (!choice_judge(source, instrument))
+		pull_watch_forget(source->mapping.watch, instrument);
+}
+
+/* Judges the instruments of the changed names again, among those that were judged (CH1). */
+static void names_judge(struct tb_source *source, const struct name_list *changed)
+{
+	const struct choice *choice = source->mapping.choice;
+	uint64_t matched[NAME_LIST_WORDS] = { 0 };
+
+	for (uint32_t i = 0; choice && i < choice->capacity; i++) {
+		if (i % 64 == 0 && !(choice->chosen[i / 64] | choice->left[i / 64]))
+			i += 63;
+		else if ((choice_is_taken(choice, i) || choice_is_left(choice, i)) &&
+			 name_list_match(changed, source->mapping.names[i], matched))
+			judge_again(source, i);
+	}
+}
+
+static void list_changed(struct tb_subscription *subscription, const struct name_list *changed)
 {
 	for (struct tb_source *s = subscription->sources; s; s = s->next_source) {
-		choice_restart(subscription, s->mapping.choice);
-		choice_restart(subscription, s->successor.choice);
+		choice_changed(subscription, s->mapping.choice);
+		names_judge(s, changed);
+		choice_changed(subscription, s->successor.choice);
 	}
 	glance_wake_all(subscription->subscriber); /* L-I3 */
+}
+
+/* Changes the list by `change`. A list of the changed names alone is made first: the call must not
+ * fail halfway. */
+static int names_change(struct tb_subscription *subscription, const char *const *names,
+			size_t count,
+			int (*change)(struct name_list *, const char *const *, size_t))
+{
+	struct name_list *changed;
+	int result = name_list_open(&changed);
+
+	if (result == 0)
+		result = name_list_add(changed, names, count);
+	if (result >= 0)
+		result = change(subscription->list, names, count);
+	if (result > 0)
+		list_changed(subscription, changed);
+	name_list_close(changed);
+	return result;
 }
 
 /* Whether a joined topic has an instrument of this name. Else the reason of the last topic stands.
@@ -57,10 +98,7 @@ TB_API int tb_names_add(struct tb_subscription *subscription, const char *const 
 				result = required_check(subscription, names[i]);
 	if (result < 0)
 		return result;
-	result = name_list_add(subscription->list, names, count);
-	if (result > 0)
-		list_changed(subscription);
-	return result;
+	return names_change(subscription, names, count, name_list_add);
 }
 
 TB_API int tb_names_remove(struct tb_subscription *subscription, const char *const *names,
@@ -70,8 +108,6 @@ TB_API int tb_names_remove(struct tb_subscription *subscription, const char *con
 
 	if (result < 0)
 		return result;
-	result = name_list_remove(subscription->list, names, count);
-	if (result > 0)
-		list_changed(subscription);
+	result = names_change(subscription, names, count, name_list_remove);
 	return result < 0 ? error_prefix(result, "tb_names_remove: ") : result;
 }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a topic's directory for its choice, once in each epoch and after each change of the list.
- * Over a network it READs a page of entries at a time; in place it takes them by hundreds. Records
- * flow meanwhile: an instrument that the scan has not reached is judged when its record comes.
+/* Reads a topic's directory for its choice, once in each epoch. Over a network it READs a page of
+ * entries at a time; in place it takes them by hundreds. Records flow meanwhile: an instrument that
+ * the scan has not reached is judged when its record comes.
  *
- * CH3  Before a name is reported, a line is loaded behind the join or the change. Each entry that
- *      this line counts is judged. So a name that was there is not reported.
+ * CH3  A report keeps the entries of the list before its line is requested. Each instrument that
+ *      this line counts is judged before the report ends. So a name that was there when it came
+ *      into the list is not reported.
  * CH4  An entry that is not valid in TRIES_MAX copies is left out. It was damaged on its way
  *      (N-I1), and must not hold up the others.
  * CH5  Each name is reported once in an epoch: its bit is set before its handler is called. If the
- *      handler changes the list, the rest of the report waits for the new scan. */
+ *      handler changes the list, the report goes on with the entries that it began with.
+ * CH6  Once the line of a report has come, nothing moves the end of the report. New instruments
+ *      and changes of the list wait for the next report. The end of a topic waits for one
+ *      report. So no program and no publisher can renew a wait for ever. */
 #include "subscriber/choice_scan.h"
 
 #include <errno.h>
@@ -33,17 +37,20 @@ static void report(struct tb_source *source)
 	const struct name_list *list = source->subscription->list;
 	char text[NAME_LIST_PATTERN_MAX + 1];
 
-	choice->report = false;
-	for (uint32_t i = 0; i < list->count && !choice->line_wanted; i++) {
-		const struct name_entry *entry = &list->entries[i];
+	choice->reporting = false;
+	choice->reported = true;
+	for (uint32_t i = 0; i < list->count;) {
+		const struct name_entry *entry = &list->entries[i++];
 
-		if (name_list_bit(choice->settled, entry->id))
+		if (!name_list_bit(choice->asked, entry->id) ||
+		    name_list_bit(choice->settled, entry->id))
 			continue;
 		choice->settled[entry->id / 64] |= UINT64_C(1) << entry->id % 64;
-		strcpy(text, entry->text); /* the handler may remove the entry */
+		strcpy(text, entry->text);
 		deliver_no_instrument(source, text);
 		if (deliver_stopped(source))
 			return;
+		i = name_list_behind(list, text); /* the handler may have changed the list */
 	}
 }
 
@@ -116,12 +123,14 @@ void choice_scan_step(struct tb_source *source)
 
 	if (!source->mapping.remote)
 		return;
+	if (choice->report && !choice->reporting && !choice->last && !source->page_under_way)
+		choice_report_begins(source->subscription, choice); /* CH3 */
 	if (choice->line_wanted)
 		line_take(source);
-	if (choice->line_wanted)
-		return;
+	if (choice->line_wanted && !source->mapping.view)
+		return; /* the line needs the landing's page */
 	choice_scan_entries(source);
-	if (choice->at >= choice->end && choice->report)
+	if (choice->reporting && !choice->line_wanted && choice->at >= choice->report_end)
 		report(source);
 }
 

@@ -8,10 +8,23 @@
 #include "subscriber/state.h"
 #include "subscriber/value_reads.h"
 
-/* Whether a part of the directory is to be read, or names are to be reported. */
+/* Whether a report has begun, or a part of the directory is to be read. */
+static inline bool choice_scan_runs(const struct choice *choice)
+{
+	return choice && (choice->reporting || choice->at < choice->end);
+}
+
+/* Whether a part of the directory is to be read, or names are to be reported. After the last report
+ * no report begins. */
 static inline bool choice_scan_is_due(const struct choice *choice)
 {
-	return choice && (choice->line_wanted || choice->at < choice->end || choice->report);
+	return choice_scan_runs(choice) || (choice && choice->report && !choice->last);
+}
+
+/* Whether every instrument below this was judged. */
+static inline bool choice_scan_covers(const struct choice *choice, uint32_t instruments)
+{
+	return !choice || choice->at >= instruments;
 }
 
 /* Whether it waits for a progress line. */
@@ -26,6 +39,7 @@ static inline void choice_scan_line(struct choice *choice, uint32_t instruments)
 	if (!choice || !choice->line_wanted)
 		return;
 	choice->line_wanted = false;
+	choice->report_end = instruments;
 	choice->end = choice->end > instruments ? choice->end : instruments;
 }
 
@@ -46,6 +60,19 @@ static inline bool choice_scan_takes_turn(struct tb_source *source)
 		return false;
 	choice->turn = !choice->turn;
 	return choice->turn;
+}
+
+/* The topic ended and was read to its end; the line that says so counts so many instruments. At the
+ * first call the last report begins (CH6). Returns whether the end has to wait. */
+static inline bool choice_scan_last(const struct tb_subscription *subscription,
+				    struct choice *choice, uint32_t instruments)
+{
+	if (choice && !choice->last) {
+		choice->last = true;
+		choice_report_begins(subscription, choice);
+		choice_scan_line(choice, instruments);
+	}
+	return choice_scan_runs(choice);
 }
 
 /* Moves on: asks for a line, or judges some entries. At the end it reports the names that no

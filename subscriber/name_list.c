@@ -83,6 +83,22 @@ static struct name_entry *entry_find(const struct name_list *list, const char *t
 	return NULL;
 }
 
+uint32_t name_list_behind(const struct name_list *list, const char *text)
+{
+	const bool pattern = name_list_is_pattern(text);
+	uint32_t low = pattern ? list->exact : 0, high = pattern ? list->count : list->exact;
+
+	while (low < high) {
+		const uint32_t middle = low + (high - low) / 2;
+
+		if (strcmp(list->entries[middle].text, text) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 static void exact_count(struct name_list *list)
 {
 	list->exact = 0;

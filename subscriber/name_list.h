@@ -39,6 +39,8 @@ int name_list_add(struct name_list *, const char *const *texts, size_t count);
 /* Removes texts. Returns how many. -EINVAL, or -ENOENT if a text is not in the list, with a
  * message; the list is then as before. */
 int name_list_remove(struct name_list *, const char *const *texts, size_t count);
+/* The place of the first entry behind this text, which need not be in the list. */
+uint32_t name_list_behind(const struct name_list *, const char *text);
 /* Whether an entry matches this name of an instrument. Sets the bit of each entry that does in
  * `matched`, by id. */
 bool name_list_match(const struct name_list *, const char *name, uint64_t matched[NAME_LIST_WORDS]);

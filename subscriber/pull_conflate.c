@@ -63,7 +63,7 @@ static uint64_t values_wanted(const struct tb_source *source)
 	const uint32_t range = source->mapping.conflate->range;
 	uint64_t count = 0;
 
-	if (!choice || choice_scan_is_due(choice))
+	if (!choice_scan_covers(choice, range) || !choice)
 		return range;
 	for (uint32_t i = 0; i < (choice->capacity + 63) / 64; i++)
 		count += (uint64_t)__builtin_popcountll(choice->chosen[i]);
@@ -215,8 +215,8 @@ static void pass_end(struct tb_source *source)
 								    : TB_CAUSE_CORRUPT); /* Z-I9 */
 }
 
-/* A pass over all values judges every instrument first, and copies only chosen instruments. A
- * list that changes while the pass runs is judged again. */
+/* A pass over all values judges every instrument first, and copies only chosen instruments. Neither
+ * a change of the list nor a new instrument makes the pass wait again. */
 static bool names_judged(struct tb_source *source)
 {
 	struct conflate *conflate = source->mapping.conflate;
@@ -225,7 +225,7 @@ static bool names_judged(struct tb_source *source)
 	if (!choice || !conflate->whole)
 		return true;
 	choice_scan_want(choice, conflate->range);
-	if (choice->line_wanted || choice->at < conflate->range)
+	if (!choice_scan_covers(choice, conflate->range))
 		return false;
 	if (conflate->pass_due)
 		source->subscription->counters[SUBSCRIPTION_SKIPPED] +=
@@ -338,7 +338,7 @@ struct conflate_work pull_conflate_work(const struct tb_source *source)
 		pass = value_reads_work(source);
 		work.now = conflate->pass_due || pass == VALUE_WORK_NOW;
 		work.soon = pass == VALUE_WORK_SOON;
-		if (conflate->whole && choice_scan_is_due(source->mapping.choice))
+		if (conflate->whole && !choice_scan_covers(source->mapping.choice, conflate->range))
 			work.now = false; /* the names come first */
 		break;
 	}

@@ -28,7 +28,7 @@ static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
 }
 
 /* With a list of names, every instrument of the range is judged first. Only chosen instruments
- * need a copy. A list that changes while the pass runs is judged again. */
+ * need a copy. Neither a change of the list nor a new instrument makes the image wait again. */
 static bool names_judged(struct tb_source *source)
 {
 	struct image *image = source->mapping.image;
@@ -37,7 +37,7 @@ static bool names_judged(struct tb_source *source)
 	if (!choice)
 		return true;
 	choice_scan_want(choice, image->range);
-	if (choice->line_wanted || choice->at < image->range)
+	if (!choice_scan_covers(choice, image->range))
 		return false;
 	if (image->pass_due)
 		image_leave(image, choice->left);
@@ -138,7 +138,7 @@ enum value_work pull_image_work(const struct tb_source *source)
 		return VALUE_WORK_NONE;
 	switch (image->phase) {
 	case IMAGE_PASS:
-		if (choice_scan_is_due(source->mapping.choice))
+		if (!choice_scan_covers(source->mapping.choice, image->range))
 			return VALUE_WORK_NONE; /* the names come first: choice_scan_work() */
 		return value_reads_work(source);
 	case IMAGE_GIVE_UP:

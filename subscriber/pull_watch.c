@@ -13,7 +13,12 @@
  * W-I4  A slot that was torn in TRIES_MAX looks in a row, each with a newer head, is reported.
  *       Later looks still copy it, and deliver it once it is whole.
  * W-I5  Only instruments that were judged as chosen are looked at, and the bit is tested again
- *       when the copy has come. A change of the list clears it. So a removed name comes no more. */
+ *       when the copy has come. A change of the list clears it. So a removed name comes no more. An
+ *       instrument that is chosen while a look runs, or after it, makes the next look due. It never
+ *       ends the look that runs.
+ * W-I6  A look waits for no name but at the beginning: the first look comes when the names were
+ *       read that the first line counts. The end of a topic waits for a whole look that began after
+ *       it was known, and for TRIES_MAX more at the most. */
 #include "subscriber/pull_watch.h"
 
 #include <errno.h>
@@ -55,7 +60,6 @@ int pull_watch_open(const struct tb_subscription *subscription, const struct con
 	if (!watch)
 		return error_set(ENOMEM, "topic %s: no memory for a watch list", topic->name);
 	watch->capacity = capacity;
-	watch->due = true;
 	watch->torn = calloc(words_of(capacity), sizeof(*watch->torn));
 	watch->seen = calloc(capacity, sizeof(*watch->seen));
 	watch->tries = calloc(capacity, sizeof(*watch->tries));
@@ -98,10 +102,23 @@ static bool may_retry(const struct watch *watch)
 	return watch->torn_count > 0 && watch->retries < TRIES_MAX;
 }
 
-bool pull_watch_is_idle(const struct watch *watch)
+bool pull_watch_is_idle(const struct tb_source *source)
 {
-	return !watch->running && !watch->due && !watch->unread && !may_retry(watch) &&
-	       watch->looked_head >= watch->head;
+	const struct watch *watch = source->mapping.watch;
+	const struct choice *choice = source->mapping.choice;
+
+	return !watch->running && !watch->due && !choice->reported && !choice->found &&
+	       !watch->unread && !may_retry(watch) && watch->looked_head >= watch->head;
+}
+
+bool pull_watch_last(struct tb_source *source)
+{
+	struct watch *watch = source->mapping.watch;
+
+	if (!watch)
+		return false;
+	watch->ending = true;
+	return !pull_watch_is_idle(source) && watch->finals <= TRIES_MAX;
 }
 
 static bool may_go_on(const struct tb_source *source)
@@ -116,9 +133,11 @@ static uint64_t due_ns(const struct tb_source *source)
 	const struct watch *watch = source->mapping.watch;
 	const uint64_t pace_ns = look_ns(source);
 
-	if (watch->due)
+	if (watch->due || source->mapping.choice->reported)
 		return 0;
-	if (watch->head > watch->looked_head)
+	if (!watch->begun)
+		return UINT64_MAX; /* the names come first: choice_scan_work() */
+	if (watch->head > watch->looked_head || source->mapping.choice->found)
 		return watch->looked_ns + pace_ns;
 	if (watch->unread || may_retry(watch))
 		return watch->looked_ns + (pace_ns > RETRY_NS ? pace_ns : RETRY_NS);
@@ -165,25 +184,10 @@ void pull_watch_ask(struct tb_source *source)
 
 /* -- looks ------------------------------------------------------------------------------------ */
 
-/* What the program no longer watches is new when it is watched again. */
-static void list_changed(struct tb_source *source)
-{
-	struct watch *watch = source->mapping.watch;
-
-	for (uint32_t i = 0; i < watch->capacity; i++)
-		if (!choice_is_taken(source->mapping.choice, i)) {
-			watch->seen[i] = 0;
-			watch->tries[i] = 0;
-		}
-	source->mapping.choice->changed = false;
-	watch->due = true;
-	watch->running = false;
-}
-
 static bool look_begin(struct tb_source *source)
 {
 	struct watch *watch = source->mapping.watch;
-	const struct choice *choice = source->mapping.choice;
+	struct choice *choice = source->mapping.choice;
 	const uint64_t due = due_ns(source);
 	uint64_t now;
 
@@ -192,10 +196,13 @@ static bool look_begin(struct tb_source *source)
 	now = clock_ns();
 	if (now < due)
 		return false;
-	watch->again = !watch->due && !watch->unread && watch->head <= watch->looked_head;
+	watch->again = !watch->due && !choice->reported && !choice->found && !watch->unread &&
+		       watch->head <= watch->looked_head;
 	watch->looked_ns = now;
 	watch->looked_head = watch->head; /* W-I1 */
-	watch->due = watch->unread = false;
+	watch->due = watch->unread = choice->reported = choice->found = false;
+	watch->begun = true;
+	watch->final = watch->ending;
 	watch->retries = watch->again ? watch->retries + 1 : 0;
 	if (!watch->again) {
 		memset(watch->torn, 0, words_of(watch->capacity) * sizeof(*watch->torn));
@@ -217,6 +224,16 @@ static void torn_set(struct watch *watch, uint32_t instrument, bool torn)
 		watch->torn[instrument / 64] ^= bit;
 		watch->torn_count += torn ? 1 : UINT32_MAX;
 	}
+}
+
+/* What the program no longer watches is new when it is watched again. */
+void pull_watch_forget(struct watch *watch, uint32_t instrument)
+{
+	if (!watch)
+		return;
+	watch->seen[instrument] = 0;
+	watch->tries[instrument] = 0;
+	torn_set(watch, instrument, false);
 }
 
 /* W-I3, W-I4 */
@@ -258,19 +275,17 @@ static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
 int pull_watch(struct tb_source *source, int max)
 {
 	struct watch *watch = source->mapping.watch;
-	struct choice *choice = source->mapping.choice;
 	int count;
 
-	if (!may_go_on(source) || choice_scan_is_due(choice))
+	if (!may_go_on(source))
 		return 0;
-	if (choice->changed)
-		list_changed(source);
 	if (!watch->running && !look_begin(source))
 		return 0;
 	count = value_reads_pass(source, max, slot_taken);
 	if (!deliver_stopped(source) && watch->running && value_reads_over(&source->value_reads)) {
 		watch->running = false;
 		watch->unread = source->value_reads.unread;
+		watch->finals += watch->final && !watch->unread;
 	}
 	return count;
 }
@@ -281,10 +296,8 @@ uint64_t pull_watch_due_ns(const struct tb_source *source)
 {
 	const struct watch *watch = source->mapping.watch;
 
-	if (!may_go_on(source) || choice_scan_is_due(source->mapping.choice))
-		return UINT64_MAX; /* the names come first */
-	if (source->mapping.choice->changed)
-		return 0;
+	if (!may_go_on(source))
+		return UINT64_MAX;
 	if (!watch->running)
 		return due_ns(source);
 	switch (value_reads_work(source)) {

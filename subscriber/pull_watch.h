@@ -13,7 +13,11 @@ struct watch {
 	uint64_t head;        /* of the last valid line */
 	uint64_t looked_head; /* of the last line before the last look */
 	uint64_t looked_ns;   /* when it began */
-	bool due;             /* look at once: the first look, or the list has changed */
+	bool due;             /* look at once: names were reported, or a look was lost */
+	bool begun;           /* the first look was due: the names were read that its line counts */
+	bool ending;          /* the topic ended and was read to its end */
+	bool final;           /* the look began after that */
+	unsigned int finals;  /* final looks that are over */
 	bool running;         /* READs of a look are outstanding, or copies are to be made */
 	bool again;           /* the look copies only slots that were torn (W-I3) */
 	bool unread;          /* a READ of the last look failed */
@@ -35,6 +39,8 @@ void pull_watch_close(struct watch *);
 void pull_watch_interrupted(struct watch *);
 /* Sets `look` of the source if its line is to be read now. */
 void pull_watch_ask(struct tb_source *);
+/* The program no longer watches the instrument: what it knows of it is void. Takes NULL. */
+void pull_watch_forget(struct watch *, uint32_t instrument);
 /* Moves the watch on; delivers at most max values. Returns how many. */
 int pull_watch(struct tb_source *, int max);
 /* Until when a sleeper may sleep, by clock_ns(): 0 if there is work now, UINT64_MAX if something
@@ -49,6 +55,8 @@ static inline void pull_watch_line(struct watch *watch, const struct progress *l
 }
 
 /* Whether everything up to the last line's head was looked at. */
-bool pull_watch_is_idle(const struct watch *);
+bool pull_watch_is_idle(const struct tb_source *);
+/* The topic ended and was read to its end. Returns whether the end has to wait for looks (W-I6). */
+bool pull_watch_last(struct tb_source *);
 
 #endif

@@ -80,11 +80,12 @@ void reader_note(struct tb_source *source, const struct progress *progress)
 
 /* Whether the end has to wait. An image completes at the last head. Missing names are reported. The
  * last values are looked at. */
-static bool has_more(const struct mapping *mapping)
+static bool has_more(struct tb_source *source, const struct progress *progress)
 {
-	return image_is_busy(mapping->image) || choice_scan_is_due(mapping->choice) ||
-	       (mapping->watch &&
-		(mapping->choice->changed || !pull_watch_is_idle(mapping->watch)));
+	return image_is_busy(source->mapping.image) ||
+	       choice_scan_last(source->subscription, source->mapping.choice,
+				progress->instruments) ||
+	       pull_watch_last(source);
 }
 
 /* A program that only asks for values wants no records up to the head. */
@@ -136,7 +137,7 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 		return READER_STAYS;
 	if (conflate_is_active(conflate) && conflate_owes(conflate))
 		conflate->hurries = true;
-	else if (!has_more(&source->mapping))
+	else if (!has_more(source, progress))
 		return READER_ENDED;
 	source->look = true;
 	return READER_STAYS;

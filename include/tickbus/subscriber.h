@@ -476,8 +476,9 @@ TB_API int tb_read_back(const struct tb_source *source, uint64_t sequence, uint3
 /* Adds to the list of a subscription that was made with `names`, which may be empty (a pointer to
  * something, name_count 0). A name that is in the list already stays there once. The change holds
  * from the next record, or the next look of a watch list, which comes at once. Returns how many
- * were added. May be called in a handler. With TB_NAMES_REQUIRED, over a network, it may wait for
- * READs as tb_source_instrument does.
+ * were added. The call compares the changed names with the names of all joined topics. May be
+ * called in a handler. With TB_NAMES_REQUIRED, over a network, it may wait for READs as
+ * tb_source_instrument does.
  *
  * -EINVAL: a name is not 1 to 24 bytes, a pattern not 1 to 127 bytes, of printable ASCII; or the
  * subscription has no list. Nothing is added then. -ENOSPC: more than 65,536. -ENOENT: with

@@ -3,6 +3,7 @@
  * SCHEME. The test writes and polls in one thread. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,8 +150,7 @@ static bool scanned(void)
 {
 	const struct tb_source *s = subscription->sources;
 
-	return s->state == SOURCE_RUNNING && s->mapping.choice->at >= s->mapping.choice->end &&
-	       !s->mapping.choice->line_wanted && !s->mapping.choice->report;
+	return s->state == SOURCE_RUNNING && !choice_scan_is_due(s->mapping.choice);
 }
 
 /* -- records ---------------------------------------------------------------------------------- */
@@ -503,8 +503,9 @@ static void add_while_the_line_is_invalid(void *user, const struct tb_source *so
 	cr_assert_eq(tb_names_add(subscription, added, 1), 1, "%s", tb_error());
 }
 
-/* The image waits for the names, and the names for the line. A sleeper looks at a pace. */
-Test(choice, names_of_an_image_wait_for_a_valid_line)
+/* The report of the added name waits for the line, and a sleeper looks at a pace. The image does
+ * not wait. */
+Test(choice, image_completes_while_an_added_name_waits_for_a_line)
 {
 	static const char *const names[] = { "A", "C" };
 	struct tb_subscription_options options = options_of(names, 2);
@@ -521,12 +522,11 @@ Test(choice, names_of_an_image_wait_for_a_valid_line)
 	source = tb_subscription_source(subscription, "t");
 	while (source->invalid == 0 || source->page_under_way)
 		poll(1);
-	cr_expect_eq(source->mapping.image->phase, IMAGE_PASS);
-	cr_expect_eq(pull_image_work(source), VALUE_WORK_NONE);
 	cr_expect_eq(choice_scan_work(source), VALUE_WORK_SOON);
-	atomic_fetch_xor(check_of_line(), 1);
 	UNTIL(notes.complete);
 	cr_expect_eq(times("value 3 C update\n"), 1, "%s", notes.text);
+	atomic_fetch_xor(check_of_line(), 1);
+	UNTIL(scanned());
 }
 
 /* The image begins again after a lap. */
@@ -571,6 +571,46 @@ Test(choice, image_completes_behind_a_skipped_end_of_a_message)
 }
 
 /* -- changes of the list ---------------------------------------------------------------------- */
+
+static const char *const texts_of_list[] = { "A",  "B",  "C1", "C2",   "D",
+					     "A*", "?1", "C*", "[BD]", "*2" };
+#define TEXTS (sizeof(texts_of_list) / sizeof(texts_of_list[0]))
+
+/* Random changes: after each, every instrument that was judged is chosen exactly if an entry of the
+ * list matches it. No name that is there is reported. */
+Test(choice, changes_judge_each_instrument_as_the_list_is)
+{
+	static const char *const written[] = { "A", "B", "C1", "C2", "D", "A2", "E" };
+	const struct tb_source *source;
+	bool in[TEXTS] = { false };
+
+	for (size_t i = 0; i < 7; i++)
+		put(written[i]);
+	join(texts_of_list, 0);
+	UNTIL(scanned());
+	source = subscription->sources;
+	for (int round = 0; round < scene_rounds(500); round++) {
+		const size_t at = random_below(&chance, TEXTS);
+
+		cr_assert_eq((in[at] ? tb_names_remove : tb_names_add)(subscription,
+								       &texts_of_list[at], 1),
+			     1, "%s", tb_error());
+		in[at] = !in[at];
+		for (uint32_t i = 0; i < 7; i++) {
+			bool chosen = false;
+
+			for (size_t j = 0; j < TEXTS; j++)
+				chosen |= in[j] && fnmatch(texts_of_list[j], written[i], 0) == 0;
+			cr_assert_eq(choice_is_taken(source->mapping.choice, i), chosen,
+				     "round %d: %s", round, written[i]);
+			cr_assert_eq(choice_is_left(source->mapping.choice, i), !chosen,
+				     "round %d: %s", round, written[i]);
+		}
+		poll(100);
+	}
+	UNTIL(scanned());
+	cr_expect_eq(times("no_instrument"), 0, "%s", notes.text);
+}
 
 Test(choice, change_of_the_list_holds_from_the_next_record)
 {
@@ -825,6 +865,109 @@ Test(choice, topic_that_has_ended_reports_names)
 	cr_expect_lt(strstr(notes.text, "no_instrument wide none"), strstr(notes.text, "ended"));
 }
 
+/* -- waits that cannot be renewed ------------------------------------------------------------- */
+
+#define POLLS 4000
+
+/* Adds a name before each poll, or removes it again. False: too many polls. */
+static bool list_turn(int *polls)
+{
+	static const char *const more[] = { "I7" };
+
+	cr_assert_eq((*polls % 2 == 0 ? tb_names_add : tb_names_remove)(subscription, more, 1), 1,
+		     "%s", tb_error());
+	poll(1000);
+	return ++*polls < POLLS;
+}
+
+static void join_wide(const struct tb_subscription_options *options)
+{
+	char name[16];
+
+	wide_topic();
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "I%d", i);
+		put(name);
+	}
+	cr_assert_eq(tb_subscribe(subscriber, "wide", options, &subscription), 0, "%s", tb_error());
+}
+
+Test(choice, image_completes_while_the_list_changes)
+{
+	static const char *const names[] = { "I0", "I1499" };
+	struct tb_subscription_options options = options_of(names, 2);
+	int polls = 0;
+
+	options.from = TB_FROM_IMAGE;
+	join_wide(&options);
+	while (!notes.complete && list_turn(&polls))
+		;
+	cr_expect(notes.complete, "the image was not complete in %d polls", polls);
+	cr_expect_eq(times("value 1500 I1499 update\n"), 1, "%s", notes.text);
+}
+
+/* A pass over all values needs every instrument judged. */
+Test(choice, conflated_values_come_while_the_list_changes)
+{
+	static const char *const names[] = { "I0", "I1499" };
+	struct tb_subscription_options options = options_of(names, 2);
+	char name[16];
+	int polls = 0;
+
+	options.conflate_us = TB_CONFLATE_POLL;
+	join_wide(&options);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "I%d", i);
+		put(name);
+	}
+	while (times(" I1499 update") == 0 && list_turn(&polls))
+		;
+	cr_expect_eq(times("3000 I1499 update"), 1, "%s", notes.text);
+}
+
+Test(choice, missing_name_is_reported_while_the_list_changes)
+{
+	static const char *const names[] = { "I0", "none" };
+	const struct tb_subscription_options options = options_of(names, 2);
+	int polls = 0;
+
+	join_wide(&options);
+	while (times("no_instrument wide none") == 0 && list_turn(&polls))
+		;
+	cr_expect_eq(times("no_instrument"), 1, "found %u reports", times("no_instrument"));
+}
+
+Test(choice, end_comes_while_the_list_changes)
+{
+	static const char *const names[] = { "I0", "none" };
+	const struct tb_subscription_options options = options_of(names, 2);
+	int polls = 0;
+
+	join_wide(&options);
+	cr_assert_eq(tb_topic_end(topic), 0);
+	while (!notes.ended && list_turn(&polls))
+		;
+	cr_expect(notes.ended, "the end did not come in %d polls", polls);
+	cr_expect_eq(times("no_instrument wide none"), 1, "%s", notes.text);
+}
+
+/* Names come first: a sleeper of the image has nothing to do meanwhile. */
+Test(choice, image_that_waits_for_names_is_no_work)
+{
+	static const char *const names[] = { "I0" };
+	struct tb_subscription_options options = options_of(names, 1);
+	const struct tb_source *source;
+
+	options.from = TB_FROM_IMAGE;
+	join_wide(&options);
+	source = subscription->sources;
+	while (source->state != SOURCE_RUNNING || source->mapping.image->phase != IMAGE_PASS)
+		cr_assert_geq(tb_poll(subscriber, 1000), 0, "%s", tb_error());
+	source->mapping.choice->at = 0; /* over a network the names may have come already */
+	cr_expect_eq(pull_image_work(source), VALUE_WORK_NONE);
+	UNTIL(notes.complete);
+}
+
 /* An entry that is not valid is left out (CH4). */
 Test(choice, damaged_name_does_not_hold_up_the_report)
 {
@@ -891,6 +1034,21 @@ Test(choice, handler_removes_a_missing_name)
 	cr_expect_eq(times("no_instrument t a_missing_instrument\n"), 1, "%s", notes.text);
 }
 
+/* The list becomes shorter while it is gone through. */
+Test(choice, handler_of_missing_names_removes_each)
+{
+	static const char *const names[] = { "K", "L", "M", "N", "x*", "y*" };
+	struct tb_subscription_options options = options_of(names, 6);
+
+	options.on_event = on_removable_name;
+	put("A");
+	cr_assert_eq(tb_topic_end(topic), 0); /* no other report follows */
+	join_by(&options);
+	UNTIL(notes.ended);
+	cr_expect_eq(times("no_instrument"), 6, "%s", notes.text);
+	cr_expect_eq(subscription->list->count, 0);
+}
+
 /* The removed name was reported; the added name gets its number in the list. */
 Test(choice, name_that_takes_the_place_of_another_is_reported)
 {
@@ -911,11 +1069,14 @@ static void on_missing_name(void *user, const struct tb_event *event)
 	static const char *const more[] = { "Z" };
 
 	notes_event(user, event);
-	if (event->kind == TB_EVENT_NO_INSTRUMENT)
-		tb_names_add(subscription, more, 1);
+	if (event->kind != TB_EVENT_NO_INSTRUMENT)
+		return;
+	cr_assert_eq(tb_instrument(topic, "Z"), 1, "%s", tb_error());
+	cr_assert_eq(tb_names_add(subscription, more, 1), 1, "%s", tb_error());
 }
 
-/* The report goes on behind the missing name, where the added name now is. */
+/* The report goes on behind the missing name, where the added name now is. Its line did not count
+ * the instrument of the added name. */
 Test(choice, added_name_is_looked_for_before_it_is_reported)
 {
 	static const char *const names[] = { "K" };
@@ -923,7 +1084,6 @@ Test(choice, added_name_is_looked_for_before_it_is_reported)
 
 	options.on_event = on_missing_name;
 	put("A");
-	put("Z");
 	join_by(&options);
 	UNTIL(scanned());
 	cr_expect_eq(times("no_instrument"), 1, "%s", notes.text);

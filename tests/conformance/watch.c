@@ -133,7 +133,8 @@ static bool looked(void)
 	const struct watch *watch = source->mapping.watch;
 
 	return source->state == SOURCE_RUNNING && watch && !watch->running && !watch->due &&
-	       !watch->unread && !source->mapping.choice->changed &&
+	       !watch->unread && !source->mapping.choice->reported &&
+	       !source->mapping.choice->found && !choice_scan_is_due(source->mapping.choice) &&
 	       watch->looked_head == tb_topic_sequence(topic) && watch->torn_count == 0;
 }
 
@@ -507,6 +508,128 @@ Test(watch, added_names_are_looked_at_at_once_and_removed_names_no_more)
 	cr_expect_eq(times("value 3 A update\n"), 2, "watched again, so new: %s", notes.text);
 }
 
+/* The program may have thrown the value away between the two calls. */
+Test(watch, name_that_is_removed_and_added_between_two_polls_is_new)
+{
+	static const char *const names[] = { "A" };
+
+	put("A");
+	join(names, 1);
+	UNTIL(looked());
+	cr_assert_eq(tb_names_remove(subscription, names, 1), 1);
+	cr_assert_eq(tb_names_add(subscription, names, 1), 1);
+	UNTIL(looked());
+	cr_expect_eq(times("value 1 A update\n"), 2, "%s", notes.text);
+}
+
+/* -- waits that cannot be renewed ------------------------------------------------------------- */
+
+#define POLLS  4000 /* for VALUES values */
+#define VALUES 20
+#define ROUNDS 200
+
+/* Each line counts an instrument that was not judged before. */
+Test(watch, new_instruments_do_not_hold_up_looks)
+{
+	static const char *const names[] = { "I0" };
+	const struct tb_subscription_options options = options_of(names, 1);
+	struct tb_schema *schema = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	const struct tb_topic_options wide = { .size = sizeof(wide),
+					       .name = "wide",
+					       .schema = schema,
+					       .slots = 256,
+					       .instruments = ROUNDS + 1 };
+	char name[16];
+
+	cr_assert_eq(tb_topic_create(publisher, &wide, &topic), 0, "%s", tb_error());
+	tb_schema_free(schema);
+	put("I0");
+	join_by(&options, "wide");
+	UNTIL(looked());
+	for (int round = 0; round < ROUNDS; round++) {
+		snprintf(name, sizeof(name), "N%d", round);
+		cr_assert_geq(tb_instrument(topic, name), 0, "%s", tb_error());
+		put("I0");
+		UNTIL(source->mapping.watch->head == tb_topic_sequence(topic));
+	}
+	cr_expect_geq(counter(SUBSCRIPTION_VALUE_LOOKS), ROUNDS / 4);
+	if (IN_PLACE)
+		cr_expect_geq(notes.values, ROUNDS, "found %" PRIu64 " values", notes.values);
+}
+
+/* Removes a name and adds it again: its instrument is chosen again. */
+static void list_turn(void)
+{
+	static const char *const name[] = { "I7" };
+
+	cr_assert_eq(tb_names_remove(subscription, name, 1), 1, "%s", tb_error());
+	cr_assert_eq(tb_names_add(subscription, name, 1), 1, "%s", tb_error());
+}
+
+/* No record comes after it. */
+Test(watch, instrument_that_is_found_after_a_look_is_looked_at)
+{
+	static const char *const names[] = { "N*" };
+
+	put("A");
+	join(names, 1);
+	UNTIL(looked());
+	put("N1");
+	UNTIL(notes.values == 1);
+}
+
+Test(watch, changes_of_the_list_do_not_hold_up_looks)
+{
+	static const char *const names[] = { "I0", "I7" };
+	const struct tb_subscription_options options = options_of(names, 2);
+	int polls = 0;
+
+	wide_topic(8);
+	join_by(&options, "wide");
+	for (; polls < POLLS && times(" I0 update") < VALUES; polls++) {
+		list_turn();
+		put("I0");
+		poll(1000);
+	}
+	cr_expect_geq(times(" I0 update"), VALUES, "found %u values in %d polls",
+		      times(" I0 update"), polls);
+}
+
+/* A chosen instrument is found while a look runs, again and again. Each look ends. */
+Test(watch, changes_of_the_list_do_not_end_a_look)
+{
+	static const char *const names[] = { "I[0-6]*", "I7" };
+	const struct tb_subscription_options options = options_of(names, 2);
+	int polls = 0;
+
+	wide_topic(8);
+	join_by(&options, "wide");
+	for (; polls < POLLS && times("value 7000 I6999 ") == 0; polls++) {
+		list_turn();
+		poll(100);
+	}
+	cr_expect_eq(times("value 7000 I6999 "), 1, "not found in %d polls", polls);
+}
+
+Test(watch, changes_of_the_list_do_not_hold_up_the_end)
+{
+	static const char *const names[] = { "I0", "I7" };
+	const struct tb_subscription_options options = options_of(names, 2);
+	int polls = 0;
+
+	wide_topic(8);
+	join_by(&options, "wide");
+	UNTIL(looked());
+	put("I0");
+	cr_assert_eq(tb_topic_end(topic), 0);
+	for (; polls < POLLS && !notes.ended; polls++) {
+		list_turn();
+		poll(1000);
+	}
+	cr_expect(notes.ended, "the end did not come in %d polls", polls);
+	cr_expect_eq(times("value 8001 I0 update\n"), 1, "the last value comes first");
+}
+
 static uint64_t removed_at;
 
 static void remove_all(void *user, const struct tb_source *from, const struct tb_record *record)
@@ -554,9 +677,11 @@ Test(watch, everything_is_new_in_a_new_epoch)
 Test(watch, last_values_come_before_the_end)
 {
 	static const char *const names[] = { "A" };
+	struct tb_subscription_options options = options_of(names, 1);
 
 	put("A");
-	join(names, 1);
+	options.look_us = 50000; /* the end is known before the next look is due */
+	join_by(&options, "t");
 	UNTIL(looked());
 	put("A");
 	put("A");
@@ -613,7 +738,7 @@ Test(watch, damaged_value_is_reported_once)
 		put("B");
 	}
 	UNTIL(source->mapping.watch->looked_head == tb_topic_sequence(topic) &&
-	      pull_watch_is_idle(source->mapping.watch));
+	      pull_watch_is_idle(source));
 	cr_expect_eq(times("no_value A\n"), 1, "found %u no_value", times("no_value A\n"));
 	cr_expect_eq(times("no_value"), 1, "found %u no_value", times("no_value"));
 	cr_expect_eq(times(" A "), 0, "%s", notes.text);
@@ -685,6 +810,6 @@ Test(watch, stored_status_is_left_out)
 	put("A");
 	record_store((struct slot *)(void *)value_slot(0), &record, true, topic->salt);
 	join(names, 1);
-	UNTIL(source->mapping.watch->torn_count == 1 && pull_watch_is_idle(source->mapping.watch));
+	UNTIL(source->mapping.watch->torn_count == 1 && pull_watch_is_idle(source));
 	cr_expect_eq(notes.values, 0, "%s", notes.text);
 }
