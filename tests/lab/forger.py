@@ -74,7 +74,7 @@ class Forger:
 
 
 def main():
-    source, host, port, name, seed = sys.argv[1:6]
+    source, host, port, name, seed, enough = sys.argv[1:7]
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
     peer = Peer(source, host, port)
@@ -90,6 +90,8 @@ def main():
             if not stopped:
                 raise
         count += 1
+        if count == int(enough):
+            print("enough", flush=True)
     print(f"sent {count}", flush=True)
 
 

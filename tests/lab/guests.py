@@ -5,6 +5,7 @@ tests/lab/guest runs commands in a guest. A guest's files are in the run's folde
 same path. Guests are connected by Unix sockets and use no network of this machine.
 """
 import contextlib
+import functools
 import itertools
 import os
 import pathlib
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import threading
 import time
+
+import tsc
 
 HERE = pathlib.Path(__file__).resolve().parent
 BOOT_SECONDS, BOOTS = 120, 4
@@ -67,6 +70,13 @@ class Clock:
             return time.monotonic() - self.began - self.late
 
 
+@functools.cache
+def clock_rate():
+    """The kernel's parameter for the rate of the processor clock, so that no busy machine spoils its measurement."""
+    khz = tsc.khz()
+    return f"tsc_early_khz={khz} " if khz else ""
+
+
 class Guest:
     """A virtual machine. Number 0 has all hosts in it; any other number is a single host.
 
@@ -91,7 +101,7 @@ class Guest:
              "-smp", str(processors), "-m", str(ALL_MB if number == 0 else ALONE_MB),
              "-kernel", f"{ready}/vmlinux", "-initrd", f"{ready}/initramfs",
              "-append", f"console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check cryptomgr.notests "
-             f"rcupdate.rcu_cpu_stall_suppress=1 {LEAN} {wordwise}lab.guest={number}",
+             f"rcupdate.rcu_cpu_stall_suppress=1 {LEAN} {wordwise}{clock_rate()}lab.guest={number}",
              "-serial", f"file:console{number}", "-chardev", "stdio,id=agent,signal=off",
              "-serial", "chardev:agent",
              "-serial", f"unix:terminal{number},server=on,wait=off",

@@ -11,7 +11,7 @@ static inline uint32_t deadline_ms(void)
 {
 	const char *given = getenv("TICKBUS_TEST_DEADLINE_MS");
 
-	return given ? (uint32_t)strtoul(given, NULL, 0) : 20000;
+	return given ? (uint32_t)strtoul(given, NULL, 0) : 50000;
 }
 
 #endif

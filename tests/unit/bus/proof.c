@@ -7,7 +7,7 @@
 
 #include "bus/proof.h"
 
-TestSuite(proof, .timeout = 10);
+TestSuite(proof, .timeout = 60);
 
 #define NOW_MS  UINT64_C(1234567890)
 #define ADDRESS "10.9.0.1:7471"

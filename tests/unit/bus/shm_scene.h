@@ -15,7 +15,7 @@
 #include "bus/memory.h"
 #include "bus/shm/shm.h"
 
-#define DEADLINE_MS  20000
+#define DEADLINE_MS  50000
 #define REGION_BYTES 8192
 #define FLOOD        1000
 #define KINDS        7 /* of frames; those from 1 to 5 are known */

@@ -27,7 +27,7 @@ static void leave(void)
 	rmdir(folder);
 }
 
-TestSuite(ticket, .init = enter, .fini = leave, .timeout = 10);
+TestSuite(ticket, .init = enter, .fini = leave, .timeout = 60);
 
 static void file_make(const char *text, mode_t mode)
 {

@@ -569,7 +569,7 @@ int sched_yield(void)
 	return 0;
 }
 
-Test(sender, stop_gives_the_processor_to_a_preempted_send, .timeout = 20)
+Test(sender, stop_gives_the_processor_to_a_preempted_send, .timeout = 60)
 {
 	static struct verbs_group unjoined;
 	struct verbs_announcer *sender;

@@ -214,7 +214,7 @@ Test(device, lost_device_ends_connections)
 	subscriber_end();
 }
 
-Test(device, other_device_events_change_nothing, .timeout = 20)
+Test(device, other_device_events_change_nothing, .timeout = 60)
 {
 	subscriber_begin(PLACE);
 	fake_async_event((struct ibv_async_event){ .event_type = IBV_EVENT_COMM_EST });

@@ -21,7 +21,7 @@ static void tear_down(void)
 	pace_close(&pace);
 }
 
-TestSuite(pace, .fini = tear_down, .timeout = 30);
+TestSuite(pace, .fini = tear_down, .timeout = 60);
 
 /* The time after the first message at which a message is due that comes market_ns later. */
 static uint64_t due_after(uint32_t speed_milli, uint64_t market_ns)
