@@ -139,7 +139,12 @@ struct fabric_listen {
 	size_t keep_alive_bytes;
 };
 
-enum fabric_log { FABRIC_LOG_INFO, FABRIC_LOG_REFUSED, FABRIC_LOG_DROPPED };
+enum fabric_log {
+	FABRIC_LOG_INFO,
+	FABRIC_LOG_REFUSED,
+	FABRIC_LOG_DROPPED,
+	FABRIC_LOG_LOST, /* the address is lost for good: nothing can connect any more */
+};
 
 /* The answer to a hello: zeroed, and one part of it is filled. */
 struct fabric_answer {

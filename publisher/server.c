@@ -73,6 +73,10 @@ static void on_log(void *user, enum fabric_log kind, const char *text)
 	struct endpoint *endpoint = user;
 	_Atomic uint64_t *counters = endpoint->publisher->counters;
 
+	if (kind == FABRIC_LOG_LOST) {
+		publisher_log(endpoint->publisher, TB_LOG_ERROR, "%s", text);
+		return;
+	}
 	if (kind != FABRIC_LOG_INFO)
 		counter_add(&counters[kind == FABRIC_LOG_REFUSED ? BUS_REFUSED : BUS_DROPPED], 1);
 	endpoint_log(endpoint, text);

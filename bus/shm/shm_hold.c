@@ -54,6 +54,18 @@ int shm_hold_open(struct shm_hold *hold, int listening, const char *path, uint32
 	return shm_porter_start(&hold->porter, PORTER_HOLD_ALL, listening, &hold->origin);
 }
 
+int shm_hold_listen(struct shm_hold *hold, int listening)
+{
+	if (!hold->needed) {
+		kernel_refuses(listening);
+	} else if (!hold->porter ||
+		   shm_porter_send(hold->porter, PORTER_LISTEN, 0, listening) < 0) {
+		return error_set(EAGAIN, "the process that shares the connections is not ready");
+	}
+	hold->listening = listening;
+	return 0;
+}
+
 bool shm_hold_room(const struct shm_hold *hold)
 {
 	return !hold->needed || hold->first_free != NO_SLOT;

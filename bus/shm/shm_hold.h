@@ -24,6 +24,9 @@ struct shm_hold {
 /* For a socket at `path` that does not listen yet, and at most `connections` connections at a time.
  * 0, or -errno with text. */
 int shm_hold_open(struct shm_hold *, int listening, const char *path, uint32_t connections);
+/* Another socket, which does not listen yet, takes the place of the socket above. 0; -EAGAIN with a
+ * text: not now. */
+int shm_hold_listen(struct shm_hold *, int listening);
 /* Whether a further connection has a place. Accept none otherwise. */
 bool shm_hold_room(const struct shm_hold *);
 /* Takes a connection that was accepted right now; its slot. */

@@ -39,9 +39,8 @@
 #include "bus/shm/shm_flight.h"
 #include "bus/shm/shm_frame.h"
 #include "bus/shm/shm_hold.h"
-#include "bus/shm/shm_location.h"
-#include "bus/shm/shm_lock.h"
 #include "bus/shm/shm_search.h"
+#include "bus/shm/shm_site.h"
 #include "bus/shm/shm_waits.h"
 #include "tickbus/error.h"
 
@@ -83,15 +82,14 @@ struct shm_listener {
 	struct shm_waits waits; /* of peers that are not accepted yet */
 	struct shm_peers full;  /* peers that may have stalled, by full_ms */
 	struct shm_flights flights;
-	struct shm_location location;
-	char *name;
-	struct shm_lock lock;
+	struct shm_site site;
 	struct shm_frame_costs costs;
-	int socket, epoll, timer;
+	int epoll, timer;
 	int reserve; /* closed to accept one connection when descriptors run out */
 	struct shm_access access;
-	bool bound;
-	bool paused; /* no descriptor or no slot is left: the socket is not polled */
+	bool troubled; /* the site could not be made again at the last try */
+	bool lost;     /* another publisher has the address */
+	bool paused;   /* no descriptor or no slot is left: the socket is not polled */
 	struct shm_hold hold;
 };
 
@@ -102,10 +100,10 @@ struct shm_listener {
  * write to is refused by subscribers (Y2). */
 static void folder_look(struct shm_listener *listener)
 {
-	char folder[sizeof(listener->location.address.sun_path)];
+	char folder[sizeof(listener->site.location.address.sun_path)];
 	struct stat status;
 
-	snprintf(folder, sizeof(folder), "%s", listener->location.address.sun_path);
+	snprintf(folder, sizeof(folder), "%s", listener->site.location.address.sun_path);
 	*strrchr(folder, '/') = '\0';
 	if (stat(folder, &status) < 0)
 		return;
@@ -113,52 +111,44 @@ static void folder_look(struct shm_listener *listener)
 		peers_log(&listener->peers, FABRIC_LOG_INFO,
 			  "address shm:%s: other users may write to %s, so subscribers refuse it "
 			  "unless their address has user=%u",
-			  listener->name, folder, (unsigned int)geteuid());
+			  listener->site.name, folder, (unsigned int)geteuid());
 	if (shm_access_is_shared(&listener->access) && !(status.st_mode & (S_IXGRP | S_IXOTH)))
 		peers_log(&listener->peers, FABRIC_LOG_INFO,
 			  "address shm:%s: other users are allowed, but cannot enter %s; set "
 			  "TICKBUS_RUNTIME_DIR for the publisher and its subscribers to a folder "
 			  "that "
 			  "they can enter",
-			  listener->name, folder);
+			  listener->site.name, folder);
 }
 
-static int socket_open(struct shm_listener *listener)
+static int hold_open(struct shm_listener *listener)
 {
-	const char *path = listener->location.address.sun_path;
-	struct stat there;
-	int result;
+	return shm_hold_open(&listener->hold, listener->site.socket,
+			     listener->site.location.address.sun_path, 2 * listener->peers.max);
+}
 
-	listener->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (listener->socket < 0)
-		goto fail;
-	if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
-		return error_set(EEXIST,
-				 "address shm:%s: found something else at %s, expected a socket or "
-				 "nothing",
-				 listener->name, path);
-	result = shm_lock_check_socket(listener->name, &listener->location);
+static int hold_listen(struct shm_listener *listener)
+{
+	return shm_hold_listen(&listener->hold, listener->site.socket);
+}
+
+/* Lets clients connect to the site's socket, after it is shared with a porter (Z5). */
+static int socket_listen(struct shm_listener *listener,
+			 int (*shares)(struct shm_listener *listener))
+{
+	const char *path = listener->site.location.address.sun_path;
+	int result = shares(listener);
+
 	if (result < 0)
-		return result;
-	unlink(path); /* a killed publisher left it: we hold the lock */
-	if (bind(listener->socket, (struct sockaddr *)&listener->location.address,
-		 sizeof(listener->location.address)) < 0)
-		goto fail;
-	listener->bound = true;
-	result = shm_hold_open(&listener->hold, listener->socket, path, 2 * listener->peers.max);
-	if (result < 0)
-		return error_prefix(result, "address shm:%s: ", listener->name);
+		return error_prefix(result, "address shm:%s: ", listener->site.name);
 	result = shm_access_set(&listener->access, path);
 	if (result > 0)
-		peers_log(&listener->peers, FABRIC_LOG_INFO, "address shm:%s: %s", listener->name,
-			  tb_error());
-	if (result < 0 || listen(listener->socket, BACKLOG) < 0)
-		goto fail;
-	folder_look(listener);
+		peers_log(&listener->peers, FABRIC_LOG_INFO, "address shm:%s: %s",
+			  listener->site.name, tb_error());
+	if (result < 0 || listen(listener->site.socket, BACKLOG) < 0)
+		return error_set(errno, "address shm:%s: cannot create a socket at %s: %s",
+				 listener->site.name, path, strerror(errno));
 	return 0;
-fail:
-	return error_set(errno, "address shm:%s: cannot create a socket at %s: %s", listener->name,
-			 path, strerror(errno));
 }
 
 static int watch(struct shm_listener *listener, int fd, void *what)
@@ -166,7 +156,7 @@ static int watch(struct shm_listener *listener, int fd, void *what)
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = what };
 
 	if (epoll_ctl(listener->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
-		return error_set(errno, "address shm:%s: epoll: %s", listener->name,
+		return error_set(errno, "address shm:%s: epoll: %s", listener->site.name,
 				 strerror(errno));
 	return 0;
 }
@@ -174,7 +164,7 @@ static int watch(struct shm_listener *listener, int fd, void *what)
 /* A socket of this name that subscribers meet before ours. */
 static int before_look(struct shm_listener *listener)
 {
-	const int result = shm_search_before(listener->name, &listener->location);
+	const int result = shm_search_before(listener->site.name, &listener->site.location);
 
 	if (result > 0)
 		peers_log(&listener->peers, FABRIC_LOG_INFO, "%s", tb_error());
@@ -184,30 +174,27 @@ static int before_look(struct shm_listener *listener)
 static int listener_open(struct shm_listener *listener, const struct fabric_listen *how)
 {
 	const struct itimerspec twice_a_second = { { 0, 500000000 }, { 0, 500000000 } };
-	int result = shm_location_listen(how->address, &listener->location);
+	int result = shm_site_open(&listener->site, how->address);
 
-	if (result < 0)
-		return result;
-	listener->name = strdup(how->address);
-	if (!listener->name)
-		return error_set(ENOMEM, "address shm:%s: no memory", how->address);
-	result = shm_access_copy(&listener->access, &how->access);
 	if (result == 0)
-		result = shm_lock_take(&listener->lock, listener->name, &listener->location);
+		result = shm_access_copy(&listener->access, &how->access);
 	if (result == 0)
 		result = before_look(listener);
 	if (result == 0)
-		result = socket_open(listener);
+		result = shm_site_bind(&listener->site);
+	if (result == 0)
+		result = socket_listen(listener, hold_open);
 	if (result < 0)
 		return result;
+	folder_look(listener);
 	listener->epoll = epoll_create1(EPOLL_CLOEXEC);
 	listener->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (listener->epoll < 0 || listener->timer < 0 || listener->reserve < 0 ||
 	    timerfd_settime(listener->timer, 0, &twice_a_second, NULL) < 0)
 		return error_set(errno, "address shm:%s: cannot create descriptors: %s",
-				 listener->name, strerror(errno));
-	result = watch(listener, listener->socket, &listener->socket);
+				 listener->site.name, strerror(errno));
+	result = watch(listener, listener->site.socket, &listener->site.socket);
 	if (result == 0 && listener->hold.porter)
 		result = watch(listener, listener->hold.porter->pair, &listener->hold);
 	return result < 0 ? result : watch(listener, listener->timer, &listener->timer);
@@ -257,7 +244,7 @@ int shm_listen(struct listener **out, const struct fabric_listen *how,
 		       how->peers_per_user ? how->peers_per_user : how->peers_max);
 	TAILQ_INIT(&listener->full);
 	shm_flights_open(&listener->flights, how->peers_max);
-	listener->socket = listener->lock.fd = listener->epoll = -1;
+	listener->site.socket = listener->site.lock.fd = listener->epoll = -1;
 	listener->timer = listener->reserve = -1;
 	result = listener_open(listener, how);
 	if (result < 0) {
@@ -273,7 +260,7 @@ void shm_listener_text(const struct listener *base, char *text, size_t bytes)
 {
 	const struct shm_listener *listener = (const struct shm_listener *)base;
 
-	snprintf(text, bytes, "%s", listener->location.address.sun_path);
+	snprintf(text, bytes, "%s", listener->site.location.address.sun_path);
 }
 
 int shm_listener_fd(const struct listener *base)
@@ -336,7 +323,7 @@ static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 		return;
 	}
 	snprintf(why, sizeof(why), "user %u has no permission to read the bus at %.90s",
-		 (unsigned int)peer->credentials.uid, listener->location.address.sun_path);
+		 (unsigned int)peer->credentials.uid, listener->site.location.address.sun_path);
 	peer_refuse(listener, peer, EACCES, why);
 }
 
@@ -373,7 +360,7 @@ static void peer_accept(struct shm_listener *listener, int fd)
 
 static void accept_pause(struct shm_listener *listener, const char *why)
 {
-	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->socket, NULL);
+	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->site.socket, NULL);
 	listener->paused = true;
 	peers_log(&listener->peers, FABRIC_LOG_INFO, "connections wait: %s", why);
 }
@@ -387,7 +374,7 @@ static bool accept_exhausted(struct shm_listener *listener)
 
 	if (listener->reserve >= 0)
 		close(listener->reserve);
-	fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	fd = accept4(listener->site.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
 		refuse(fd, EAGAIN, "the publisher has no descriptor left");
 		shm_hold_end(&listener->hold, shm_hold_add(&listener->hold, fd), fd);
@@ -406,7 +393,8 @@ static void accept_resume(struct shm_listener *listener)
 	if (listener->reserve < 0)
 		listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (listener->reserve >= 0 && shm_hold_room(&listener->hold))
-		listener->paused = watch(listener, listener->socket, &listener->socket) < 0;
+		listener->paused =
+			watch(listener, listener->site.socket, &listener->site.socket) < 0;
 }
 
 /* A client that closed its connection gave up. Nothing is kept of it, so that accepting keeps
@@ -436,7 +424,7 @@ static void listener_accept(struct shm_listener *listener)
 			accept_pause(listener, "clients sent descriptors that cannot be closed");
 			break;
 		}
-		fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		fd = accept4(listener->site.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0 && accept_given_up(listener, fd))
 			continue;
@@ -647,6 +635,60 @@ static void hold_poll(struct shm_listener *listener)
 	watch(listener, listener->hold.porter->pair, &listener->hold);
 }
 
+/* Makes the site's socket again. Clients that wait at the earlier socket are accepted first, as far
+ * as a poll may. */
+static int socket_renew(struct shm_listener *listener)
+{
+	const int former = listener->site.socket;
+	int result;
+
+	if (!listener->paused)
+		listener_accept(listener);
+	result = shm_site_bind(&listener->site);
+	if (result < 0)
+		return result;
+	result = socket_listen(listener, hold_listen);
+	if (result == 0 && !listener->paused)
+		result = watch(listener, listener->site.socket, &listener->site.socket);
+	if (result < 0) {
+		close(listener->site.socket);
+		listener->site.socket = former; /* whose file is gone: this is tried again */
+		listener->site.inode = 0;
+		listener->hold.listening = former;
+		return result;
+	}
+	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, former, NULL);
+	close(former);
+	return 0;
+}
+
+/* Y4: a cleaner of old files may have removed the lock and the socket. */
+static void site_keep(struct shm_listener *listener)
+{
+	const char *path = listener->site.location.address.sun_path;
+	int result;
+
+	if (listener->lost || shm_site_is_whole(&listener->site))
+		return;
+	result = shm_site_lock_again(&listener->site);
+	if (result == 0 && !shm_site_has_socket(&listener->site))
+		result = socket_renew(listener);
+	if (result == 0)
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
+			  "address shm:%s: files of %s were removed, and are there again",
+			  listener->site.name, path);
+	else if (result == -EADDRINUSE)
+		peers_log(&listener->peers, FABRIC_LOG_LOST,
+			  "%s: files of this publisher were removed, and subscribers cannot "
+			  "connect to it any more",
+			  tb_error());
+	else if (!listener->troubled)
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
+			  "%s: files of %s were removed; will retry", tb_error(), path);
+	listener->lost = result == -EADDRINUSE;
+	listener->troubled = result < 0;
+}
+
 /* A tick that is not read keeps the timer readable, so the next poll goes on. */
 static void on_timer(struct shm_listener *listener)
 {
@@ -657,6 +699,7 @@ static void on_timer(struct shm_listener *listener)
 		return;
 	ended_close(listener, false);
 	hold_poll(listener);
+	site_keep(listener);
 	if (listener->paused)
 		accept_resume(listener);
 }
@@ -683,7 +726,7 @@ int shm_listener_poll(struct listener *base)
 
 		if (what == &listener->timer)
 			on_timer(listener);
-		else if (what == &listener->socket)
+		else if (what == &listener->site.socket)
 			listener_accept(listener);
 		else if (what == &listener->hold)
 			hold_poll(listener);
@@ -702,13 +745,7 @@ void shm_listener_close(struct listener *base)
 		return;
 	peers_close(&listener->peers);
 	ended_close(listener, true);
-	if (listener->lock.taken && shm_lock_holds(&listener->lock, &listener->location)) {
-		if (listener->bound)
-			unlink(listener->location.address.sun_path);
-		unlink(listener->location.lock);
-	}
-	if (listener->socket >= 0)
-		close(listener->socket);
+	shm_site_leave(&listener->site);
 	shm_hold_close(&listener->hold); /* Z5: after all that it shares */
 	if (listener->epoll >= 0)
 		close(listener->epoll);
@@ -716,9 +753,8 @@ void shm_listener_close(struct listener *base)
 		close(listener->timer);
 	if (listener->reserve >= 0)
 		close(listener->reserve);
-	shm_lock_close(&listener->lock);
+	shm_site_close(&listener->site);
 	shm_access_free(&listener->access);
-	free(listener->name);
 	free(listener);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The location of shm:NAME. If TICKBUS_RUNTIME_DIR is set, it is NAME.sock in that folder.
- * Otherwise it is in one of /run/tickbus, $XDG_RUNTIME_DIR/tickbus and /tmp/tickbus-UID. A folder
- * of this user is used only if no other user may write to it. */
+ * Otherwise it is in one of /run/tickbus, $XDG_RUNTIME_DIR/tickbus and /tmp/tickbus-UID. If that
+ * variable is not set, /run/user/UID takes its place where it exists. A folder of this user is used
+ * only if no other user may write to it. */
 #include "bus/shm/shm_location.h"
 
 #include <ctype.h>
@@ -15,11 +16,12 @@
 
 #include "bus/error.h"
 
-#define NAME_MAX_BYTES (SHM_NAME_BYTES - 1)
-#define SYSTEM_FOLDER  "/run/tickbus"
-#define USER_OPTION    "user="
-#define OVERFLOW_ID    65534      /* without /proc */
-#define USER_MAX       4294967294 /* the highest user id: the next means no user */
+#define NAME_MAX_BYTES  (SHM_NAME_BYTES - 1)
+#define SYSTEM_FOLDER   "/run/tickbus"
+#define SESSION_FOLDERS "/run/user/" /* of all users */
+#define USER_OPTION     "user="
+#define OVERFLOW_ID     65534      /* without /proc */
+#define USER_MAX        4294967294 /* the highest user id: the next means no user */
 
 static int name_check(const char *name)
 {
@@ -91,10 +93,23 @@ int shm_location_fill(const char *name, const struct shm_folder *in, struct shm_
 	return 0;
 }
 
+/* The session's folder. A process without the variable, as cron, su and services start it, must
+ * find the processes of the user's session. */
+static bool session_folder(char path[PATH_MAX])
+{
+	const char *session = getenv("XDG_RUNTIME_DIR");
+
+	if (session && *session)
+		return snprintf(path, PATH_MAX, "%s", session) < PATH_MAX;
+	snprintf(path, PATH_MAX, SESSION_FOLDERS "%u", (unsigned int)geteuid());
+	return access(path, F_OK) == 0;
+}
+
 size_t shm_folders(struct shm_folder list[SHM_FOLDERS_MAX])
 {
-	const char *given = getenv("TICKBUS_RUNTIME_DIR"), *session = getenv("XDG_RUNTIME_DIR");
+	const char *given = getenv("TICKBUS_RUNTIME_DIR");
 	const size_t room = sizeof(list[0].path);
+	char session[PATH_MAX];
 	size_t count = 0;
 
 	memset(list, 0, sizeof(*list) * SHM_FOLDERS_MAX);
@@ -104,7 +119,7 @@ size_t shm_folders(struct shm_folder list[SHM_FOLDERS_MAX])
 		return 1;
 	}
 	snprintf(list[count++].path, room, "%s", SYSTEM_FOLDER);
-	if (session && *session) {
+	if (session_folder(session)) {
 		list[count].own = true;
 		if ((size_t)snprintf(list[count].path, room, "%s/tickbus", session) < room)
 			count++;

@@ -31,6 +31,9 @@ struct tb_publisher;
 struct tb_topic;
 struct tb_group;
 
+/* The bus logs an error only if it lost an address of shared memory. Its lock and its socket were
+ * removed, and another publisher has the address. No subscriber can connect to this bus any more.
+ * The program should end. */
 enum tb_log_level { TB_LOG_ERROR = 1, TB_LOG_WARNING, TB_LOG_INFO, TB_LOG_DEBUG };
 
 /* Called on the control thread and on threads that call the library. The bus makes no progress

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -37,13 +39,22 @@ struct daemon {
 	bool (*end_requested)(void); /* true once the end was requested */
 	pthread_mutex_t lines;       /* delays lines of feeds until the bus is logged */
 	struct tb_publisher *publisher;
+	int done_fd;
+	_Atomic bool lost;         /* an address of the bus */
 	struct feed_topic *topics; /* as in the settings, grouped by feed */
 	struct feed **feeds;       /* as in the settings; NULL: not opened */
 };
 
+/* The library's only errors are addresses that are lost. Its own thread may call. */
 static void daemon_log(void *user, enum tb_log_level level, const char *text)
 {
-	log_write(user, (enum log_level)level, "%s", text);
+	struct daemon *daemon = user;
+
+	log_write(daemon->log, (enum log_level)level, "%s", text);
+	if (level != TB_LOG_ERROR)
+		return;
+	atomic_store(&daemon->lost, true);
+	eventfd_write(daemon->done_fd, 1);
 }
 
 static void feed_log(void *user, enum tb_log_level level, const char *text)
@@ -86,7 +97,7 @@ static int bus_open(struct daemon *daemon)
 		.exit_wait_ms = UINT32_MAX, /* main() waits instead, so that a second signal can end
 					       the wait */
 		.log = daemon_log,
-		.user = daemon->log,
+		.user = daemon,
 		.multicast = bus->multicast,
 		.notice = bus->notice - SETTINGS_NOTICE_AUTO,
 		.notice_bytes = bus->notice_bytes,
@@ -279,6 +290,7 @@ int daemon_open(struct daemon **out, const struct settings *settings, struct log
 	daemon->settings = settings;
 	daemon->log = log;
 	daemon->end_requested = end_requested;
+	daemon->done_fd = done_fd;
 	pthread_mutex_init(&daemon->lines, NULL);
 	daemon->topics = calloc(settings->topic_count + 1, sizeof(*daemon->topics));
 	daemon->feeds = calloc(settings->feed_count + 1, sizeof(struct feed *));
@@ -333,6 +345,11 @@ bool daemon_done(const struct daemon *daemon)
 	return daemon->settings->feed_count > 0;
 }
 
+bool daemon_lost(const struct daemon *daemon)
+{
+	return atomic_load(&daemon->lost);
+}
+
 void daemon_end(struct daemon *daemon)
 {
 	for (size_t f = 0; f < daemon->settings->feed_count; f++)
@@ -363,6 +380,8 @@ enum daemon_outcome daemon_close(struct daemon *daemon)
 
 	if (!daemon)
 		return outcome;
+	if (daemon_lost(daemon))
+		outcome = DAEMON_FAILED;
 	for (size_t f = 0; daemon->feeds && f < daemon->settings->feed_count; f++)
 		feed_stop(daemon->feeds[f]);
 	tb_publisher_close(daemon->publisher);

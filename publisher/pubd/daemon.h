@@ -24,6 +24,9 @@ void daemon_reload_tickets(struct daemon *);
 /* True if every feed is over and has `at_end: exit`. */
 bool daemon_done(const struct daemon *);
 
+/* True if another publisher has an address of the bus. done_fd is written then, too. */
+bool daemon_lost(const struct daemon *);
+
 /* Stops the feeds and ends the topics; subscribers can still read them. */
 void daemon_end(struct daemon *);
 
@@ -32,7 +35,7 @@ bool daemon_readers_left(const struct daemon *);
 
 enum daemon_outcome {
 	DAEMON_GOOD,
-	DAEMON_FAILED,     /* a feed ended with an error */
+	DAEMON_FAILED,     /* a feed ended with an error, or an address is lost */
 	DAEMON_INCOMPLETE, /* a feed with `incomplete: fail` had an incomplete day */
 };
 

@@ -185,6 +185,10 @@ static void wait_for_end(struct daemon *daemon, struct log *log, int signal_fd, 
 			continue; /* a debugger attached or detached */
 		if (ready[1].revents) {
 			eventfd_read(done_fd, &count);
+			if (daemon_lost(daemon)) {
+				log_write(log, LOG_LEVEL_INFO, "the bus lost an address; exiting");
+				return;
+			}
 			if (daemon_done(daemon)) {
 				log_write(log, LOG_LEVEL_INFO, "all feeds are done; exiting");
 				return;

@@ -343,6 +343,45 @@ class RuntimeFolder(Limited):
                                                        "found .*nowhere, expected a folder")
 
 
+    def both_files(self):
+        return [self.folder / "b.sock", self.folder / "b.lock"]
+
+    def test_removed_socket_and_lock_are_made_again(self):
+        pubd = self.pubd(settings(FEED))
+        other = self.control()
+        other.reads_on()
+        for removed in (self.both_files(), self.both_files()[:1], self.both_files()[1:]):
+            for path in removed:
+                path.unlink()
+            self.until(lambda: all(path.exists() for path in self.both_files()), "both files again", pubd)
+            late = self.control()
+            late.reads_on()
+            late.kill()
+            self.assertIn("another publisher (pid ", self.refused(settings(FEED)))
+        self.assertEqual(pubd.messages().count("were removed, and are there again"), 3)
+        other.reads_on(100)
+        pubd.stop()
+        other.ends(0)
+        self.assertEqual(other.events("sum")[-1]["lost"], 0)
+        self.assertFalse(any(path.exists() for path in self.both_files()))
+
+    def test_publisher_whose_address_was_taken_ends_with_a_message(self):
+        first = self.pubd(settings(FEED))
+        first.signal(signal.SIGSTOP)
+        self.until(lambda: first.state() == "T", "stopped", first)
+        for path in self.both_files():
+            path.unlink()
+        second = self.pubd(settings(FEED), name="second.yaml")
+        first.signal(signal.SIGCONT)
+        first.ends(1)
+        self.assertRegex(first.messages(), rf"error address shm:b: another publisher \(pid {second.pid}\) listens there "
+                                           r"\(.*b.sock\): files of this publisher were removed, and subscribers "
+                                           r"cannot connect to it any more\n.*info the bus lost an address; exiting")
+        late = self.control()
+        late.reads_on()
+        second.stop()
+        late.ends(0)
+
     def other_system_folder(self):
         """The prefix of commands that have a /run/tickbus of their own."""
         self.need_root()
@@ -354,6 +393,20 @@ class RuntimeFolder(Limited):
         if not hold.out.read_text():
             self.skipTest("needs permission for a mount namespace: " + hold.messages())
         return ["nsenter", "-t", str(hold.pid), "-m", f"--wd={os.getcwd()}"]
+
+    def test_session_folder_is_found_without_its_variable(self):
+        inside = self.other_system_folder()
+        session = f"/run/user/{self.user}"
+        del self.env["XDG_RUNTIME_DIR"]
+        subprocess.run([*inside, "sh", "-c", f"rmdir /run/tickbus; mkdir -p {session} && chown {self.user} {session}"],
+                       check=True)
+        own = self.begin(PUBD, self.file("pubd.yaml", settings(FEED)), prefix=inside)
+        own.says(rf"info address shm:b: listens at {session}/tickbus/b.sock\n")
+        self.until(own.began, "the user's bus", own)
+        self.assertEqual(self.topics([*inside, *self.as_user]), (0, self.user))
+        self.env["XDG_RUNTIME_DIR"] = session
+        self.assertEqual(self.topics([*inside, *self.as_user]), (0, self.user))
+        own.stop()
 
     def topics(self, prefix):
         result = subprocess.run([*prefix, TICKBUS, "topics", "shm:b", "--format=json"], env=self.env,

@@ -129,6 +129,10 @@ static bool message_take(struct hold *hold)
 	if (got != sizeof(words))
 		return false;
 	shm_rights_count(&header, &fd);
+	if (words[0] == PORTER_LISTEN && fd >= 0) {
+		hold->listening = fd; /* the earlier stays open: its close may wait */
+		return true;
+	}
 	if (words[0] == PORTER_HOLD && fd >= 0 && grow(hold, words[1]) &&
 	    !hold->held[words[1]].has) {
 		hold->held[words[1]] = (struct held){ .fd = fd, .has = true };

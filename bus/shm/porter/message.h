@@ -10,7 +10,7 @@
 #define PORTER_PROGRAM "tickbus-porter"
 /* Tasks, with the version of these messages: another version's program ends at once. */
 #define PORTER_TAKE     "take-1" /* serves a subscriber's connection */
-#define PORTER_HOLD_ALL "hold-1" /* serves a publisher's listening socket */
+#define PORTER_HOLD_ALL "hold-2" /* serves a publisher's listening socket */
 #define PORTER_PAIR     0        /* descriptors of the program: the pair, */
 #define PORTER_SOCKET   1        /* and the connection or the listening socket */
 
@@ -25,6 +25,7 @@ enum porter_what {
 	PORTER_HOLD,        /* to the porter: share this connection; number: its slot */
 	PORTER_END,         /* to the porter: the publisher closed the connection of this slot. Its
 			     * PORTER_DONE says that the slot is free */
+	PORTER_LISTEN,      /* to the porter: share this listening socket instead of the earlier */
 };
 
 #define PORTER_SLOTS_MAX (1U << 20)
