@@ -59,6 +59,7 @@ static const struct {
 	[COUNT_CONFLATED_IMAGES] = { "conflations behind an image", 40 },
 	[COUNT_EXEMPT] = { "records of exempt kinds", 2000 },
 	[COUNT_GIVEN_UP] = { "gaps of values that a conflation held", 1 },
+	[COUNT_STARTS_LAPPED] = { "gaps at the start of a conflation", 130 },
 };
 
 bool counts_report(uint64_t histories)

@@ -39,6 +39,7 @@ static const struct {
 	[STEP_CALM] = { "calm", step_calm, 20 },
 	[STEP_IMAGE] = { "image", step_image, 40 },
 	[STEP_BRINK] = { "brink", step_brink, 40 },
+	[STEP_LATE] = { "late", step_late, 10 },
 	[STEP_SUBSCRIBE] = { "subscribe", step_subscribe, 40 },
 	[STEP_LEAVE] = { "leave", step_leave, 6 },
 	[STEP_CLOCK] = { "clock", step_clock, 8 },

@@ -381,6 +381,12 @@ static bool loses_all(const struct model *m, const struct tb_event *event)
 	       event->last - event->first + 1;
 }
 
+/* Whether the program asked for these records. The oldest record is that which is held. */
+static bool is_asked(const struct model *m, const struct tb_event *event)
+{
+	return event->cause != TB_CAUSE_BEFORE_JOIN || m->from != TB_FROM_OLDEST;
+}
+
 void model_gap(struct model *m, const struct tb_event *event)
 {
 	model_say(m, "gap %" PRIu64 " to %" PRIu64 ", cause %d, %" PRIu64 " skipped", event->first,
@@ -406,8 +412,11 @@ void model_gap(struct model *m, const struct tb_event *event)
 	if (m->order && event->cause == TB_CAUSE_UPSTREAM)
 		order_pass(m, event->first);
 	gap_count(event->cause);
-	if (event->first == m->started)
+	if (!is_asked(m, event))
 		m->floor = event->last + 1;
+	counts[COUNT_STARTS_LAPPED] += m->conflates && is_asked(m, event) &&
+				       event->first == m->started &&
+				       event->cause != TB_CAUSE_UPSTREAM;
 	values_exempt_pass(m, event->first, event->last + 1);
 	m->lost[event->cause] += event->lost;
 	m->skipped += event->skipped;
@@ -418,7 +427,7 @@ void model_gap(struct model *m, const struct tb_event *event)
 		return;
 	m->doubt = true;
 	m->whole = false;
-	m->due |= m->imaging || (m->gap == TB_GAP_IMAGE && event->cause != TB_CAUSE_BEFORE_JOIN);
+	m->due |= m->imaging || (m->gap == TB_GAP_IMAGE && is_asked(m, event));
 	counts[COUNT_IMAGES_LAPPED] += m->imaging;
 	m->imaging = false;
 }

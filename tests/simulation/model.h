@@ -71,7 +71,8 @@ struct model {
 	bool restarted;     /* a merge that was ahead begins its new epoch with another event */
 	bool joins;         /* it had left or ended, so it appears again in its new epoch */
 	bool left;          /* the merge goes on without it */
-	bool back;          /* and came back in its epoch: its image has each stored clear */
+	bool back;          /* and came back in its epoch, or resumes it: its image has each
+			     * stored clear */
 	uint64_t joined_ns; /* it joined a merge that had come so far */
 	uint32_t listed;    /* names in the list after its last change */
 	uint32_t chosen, unchosen; /* names that were, or were not, in the list at some time since

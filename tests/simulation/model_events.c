@@ -104,6 +104,7 @@ static void on_appeared(struct model *m, const struct tb_event *event)
 	}
 	start_check(m, epoch, event->first);
 	epoch_begin(m, epoch, event->first, event->time_ns);
+	m->back = m->from == TB_FROM_SEQUENCE && event->first == m->from_sequence; /* it resumes */
 	m->due = m->from == TB_FROM_IMAGE;
 	if (m->due)
 		m->whole = false;

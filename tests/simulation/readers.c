@@ -218,7 +218,9 @@ static const char *conflation_unsettled(const struct sim_subscriber *s)
 
 		if (!m->epoch)
 			continue;
-		right += m->accounted + m->epoch->flushed + 1 - m->started;
+		right += m->accounted;
+		if (m->started <= m->epoch->flushed) /* a resume may begin beyond the head */
+			right += m->epoch->flushed + 1 - m->started;
 		for (uint32_t j = 0; j < m->epoch->instruments && !m->ended; j++)
 			held_most += m->epoch->value_corrupt[j];
 	}
@@ -441,9 +443,10 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		options.names = names;
 		options.name_count = s->picks.count;
 	} else if (any && world_one_in(5) && all_have_values(t, all)) {
-		options.from = world_one_in(2)   ? TB_FROM_NEWEST
-			       : world_one_in(3) ? TB_FROM_IMAGE
-						 : TB_FROM_OLDEST;
+		if (options.from != TB_FROM_SEQUENCE)
+			options.from = world_one_in(2)   ? TB_FROM_NEWEST
+				       : world_one_in(3) ? TB_FROM_IMAGE
+							 : TB_FROM_OLDEST;
 		options.gap = TB_GAP_OLDEST;
 		options.flags = TB_WAIT;
 		options.conflate_us =
@@ -456,12 +459,12 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		if (world_one_in(3))
 			exempt_draw(&options, exempt);
 		s->merges = false;
-		s->conflates = true;
 	} else if (world_one_in(4)) {
 		names_draw(s, names);
 		options.names = names;
 		options.name_count = s->picks.count;
 	}
+	s->conflates = options.conflate_us != 0;
 	if (!s->merges && !s->conflates && world_one_in(3))
 		options.on_batch = on_batch;
 	else

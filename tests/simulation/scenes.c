@@ -109,6 +109,42 @@ void step_image(void)
 	}
 }
 
+/* A lap of records of one instrument. The values before it are in no record of the ring. */
+static void lap(struct sim_topic *t)
+{
+	const uint32_t instrument = (uint32_t)writer_instrument(t, (uint32_t)world_draw(3));
+
+	for (size_t i = t->slots + world_draw(t->slots); i > 0 && t->topic; i--)
+		writer_publish(t, instrument, TB_KIND_UPDATE, t->epoch->marks ? TB_FLAG_LAST : 0);
+}
+
+/* A program resumes at a record that is gone, and with it the values of other instruments. */
+void step_late(void)
+{
+	static const uint8_t kinds[] = { TB_KIND_CLEAR };
+	struct sim_topic *t = writer_any();
+	struct sim_subscriber *s = readers_any();
+	struct tb_subscription_options options = { .from = TB_FROM_SEQUENCE, .flags = TB_WAIT };
+
+	if (!t || !t->epoch->values)
+		return;
+	options.sequence = t->epoch->count + 1;
+	if (world_one_in(3)) {
+		options.gap = TB_GAP_IMAGE;
+	} else {
+		options.conflate_us =
+			world_one_in(3) ? TB_CONFLATE_POLL : (uint32_t)world_draw(50000) + 1000;
+		options.exempt_kinds = kinds;
+		options.exempt_kind_count = world_draw(2);
+	}
+	for (size_t i = world_draw(10); i > 0 && t->topic; i--)
+		writer_publish_any(t, true);
+	if (!t->topic)
+		return;
+	lap(t);
+	readers_subscribe(s, t, false, options, false);
+}
+
 /* The writer reaches the slot that a subscriber reads next. */
 void step_brink(void)
 {

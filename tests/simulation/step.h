@@ -21,6 +21,7 @@ void step_image(void);
 void step_inside_reader(void);
 void step_inside_writer(void);
 void step_kill(void);
+void step_late(void);
 void step_leave(void);
 void step_open(void);
 void step_names(void);
