@@ -27,7 +27,8 @@
  *       exempt, a lap loses nothing: a walk that is lapped becomes a jump to its target.
  * Z-I7  A gap may hide values of any instrument. So the next pass copies all slots that a line
  *       has counted.
- * Z-I8  A stored clear is delivered only if a record of its instrument was.
+ * Z-I8  A stored clear is delivered only if a record of its instrument was. A program that resumes
+ *       may have got that record in an earlier run.
  * Z-I9  Copies that fail in TRIES_MAX passes stay due for the next interval. Their slots are not
  *       corrupt: a writer may be inside them each time. In an epoch that is over there is no
  *       writer. There they are left behind the last record, and the values held of them are
@@ -91,10 +92,13 @@ void conflate_free(struct conflate *conflate)
 	free(conflate);
 }
 
-void conflate_begin(struct conflate *conflate, uint64_t floor)
+void conflate_begin(struct conflate *conflate, uint64_t floor, bool resumed)
 {
 	conflate->active = true;
 	conflate->floor = floor;
+	if (resumed)
+		memset(conflate->delivered, 0xff,
+		       words_of(conflate->capacity) * sizeof(*conflate->delivered));
 }
 
 void conflate_begin_imaged(struct conflate *conflate, const uint64_t *seen,

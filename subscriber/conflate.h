@@ -64,8 +64,9 @@ struct conflate *conflate_new(const struct region_shape *, const uint64_t *exemp
 			      uint64_t interval_ns, uint64_t now_ns);
 void conflate_free(struct conflate *);
 
-/* Begins behind the sequence `floor`: values up to it are not delivered. */
-void conflate_begin(struct conflate *, uint64_t floor);
+/* Begins behind the sequence `floor`: values up to it are not delivered. resumed: the program has
+ * values of an earlier run, so each clear has a meaning (Z-I8). */
+void conflate_begin(struct conflate *, uint64_t floor, bool resumed);
 /* Begins behind an image: by instrument, what it delivered. */
 void conflate_begin_imaged(struct conflate *, const uint64_t *seen, const uint64_t *delivered);
 

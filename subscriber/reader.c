@@ -12,7 +12,10 @@
  *     topic's head may have moved on by then. A start beyond the head has records of changes before
  *     it that no line counts yet. So the line is read again when the first record comes.
  * Q5  After an overrun the policy TB_GAP_NEWEST skips the records up to the head. The gap's event
- *     and the counter `skipped` have them. They are neither delivered nor lost. */
+ *     and the counter `skipped` have them. They are neither delivered nor lost.
+ * Q6  What a subscription keeps of the values begins where the program asked to begin. So a gap at
+ *     the start is as any other gap: its values come. Only TB_FROM_OLDEST asks for nothing before
+ *     the oldest record that is held. */
 #include "subscriber/reader.h"
 
 #include "bus/clock.h"
@@ -44,12 +47,15 @@ bool reader_line(struct tb_source *source, bool valid)
 	return valid;
 }
 
-/* Moves to `next`, and then as the subscription's gap policy says. An image that is being made
- * begins again after each gap. */
+/* Moves to `next`, and then as the subscription's gap policy says. Conflation and images bring the
+ * values of the records that the program asked for. An image that is being made begins again after
+ * each gap. */
 static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause)
 {
 	const struct image *image = source->mapping.image;
 	const enum tb_gap policy = source->subscription->options.gap;
+	const bool asked = cause != TB_CAUSE_BEFORE_JOIN ||
+			   source->subscription->options.from != TB_FROM_OLDEST;
 	const uint64_t first = source->next;
 
 	deliver_holes(source);
@@ -58,11 +64,11 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 		source->next = source->head + 1;
 	source->tries = 0;
 	source->quality_head = 0;
-	if (source->mapping.conflate && cause != TB_CAUSE_BEFORE_JOIN)
+	if (source->mapping.conflate && asked)
 		conflate_lapped(source->mapping.conflate);
 	deliver_gap(source, first, next - 1, cause, source->next - next);
-	if (image && cause != TB_CAUSE_BEFORE_JOIN &&
-	    (policy == TB_GAP_IMAGE || image_is_busy(image)) && !deliver_stopped(source))
+	if (image && asked && (policy == TB_GAP_IMAGE || image_is_busy(image)) &&
+	    !deliver_stopped(source))
 		deliver_image(source, source->next - 1);
 }
 
@@ -97,10 +103,10 @@ static void pass(struct tb_source *source, const struct progress *progress)
 	source->next = progress->head + 1;
 }
 
-/* A held copy comes before the gap. */
+/* A held copy comes before the gap. A program that only wants values has no gap. */
 static bool is_lapped(const struct tb_source *source, uint64_t oldest)
 {
-	return oldest > source->next && !source->held;
+	return oldest > source->next && !source->held && source_reads_records(source);
 }
 
 enum reader_verdict reader_look(struct tb_source *source, const struct progress *progress)
@@ -240,6 +246,46 @@ static uint64_t start_again(const struct tb_source *source, uint64_t head)
 	return head + 1;
 }
 
+/* Whether the program goes on from records of this epoch that it read before. */
+static bool is_resumed(const struct tb_source *source, bool other_epoch)
+{
+	const struct tb_subscription_options *options = &source->subscription->options;
+
+	return options->from == TB_FROM_SEQUENCE && !other_epoch && options->sequence > 1;
+}
+
+/* Images and conflation begin at the position that the program asked for, before the gap there. So
+ * they know that it lacks the values of the gap (Q6). */
+static void values_begin(struct tb_source *source, const struct progress *progress, bool resumed)
+{
+	struct image *image = source->mapping.image;
+	struct conflate *conflate = source->mapping.conflate;
+
+	if (image && resumed)
+		image_forget(image);
+	if (source->subscription->options.from == TB_FROM_IMAGE && !deliver_stopped(source))
+		deliver_image(source, progress->head);
+	if (!conflate)
+		return;
+	conflate_counts(conflate, progress->instruments);
+	if (conflate_is_active(conflate))
+		conflate_begin(conflate, source->next - 1, resumed);
+	if (progress->state == TOPIC_ENDED)
+		conflate_ended(conflate);
+}
+
+/* The records below `oldest` were overwritten before they were read. A program that begins at the
+ * oldest record begins behind them. */
+static void skip_at_start(struct tb_source *source, uint64_t oldest, bool joined_before)
+{
+	const enum tb_from from = source->subscription->options.from;
+	const bool overrun = joined_before || from == TB_FROM_NEWEST || from == TB_FROM_IMAGE;
+
+	skip_to(source, oldest, overrun ? TB_CAUSE_OVERRUN : TB_CAUSE_BEFORE_JOIN);
+	if (!overrun && from == TB_FROM_OLDEST && conflate_is_active(source->mapping.conflate))
+		conflate_begin(source->mapping.conflate, source->next - 1, false);
+}
+
 void reader_start(struct tb_source *source, const struct progress *progress)
 {
 	const struct tb_subscription_options *options = &source->subscription->options;
@@ -260,20 +306,11 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	source->ahead = source->next > progress->head + 1; /* Q4 */
 	deliver_detour(source);
 	deliver_event(source, TB_EVENT_APPEARED);
-	if (back && source->mapping.image)
-		image_forget(source->mapping.image);
-	if (options->from == TB_FROM_IMAGE && !deliver_stopped(source))
-		deliver_image(source, progress->head);
+	values_begin(source, progress, back || is_resumed(source, other_epoch));
 	if (other_epoch)
 		deliver_restart(source, options->epoch, 0, 0); /* nothing of it was delivered */
-	if (oldest > source->next)
-		skip_to(source, oldest,
-			options->from == TB_FROM_NEWEST || other_epoch ? TB_CAUSE_OVERRUN
-								       : TB_CAUSE_BEFORE_JOIN);
-	if (conflate_is_active(source->mapping.conflate))
-		conflate_begin(source->mapping.conflate, source->next - 1);
-	if (source->mapping.conflate && progress->state == TOPIC_ENDED)
-		conflate_ended(source->mapping.conflate);
+	if (is_lapped(source, oldest))
+		skip_at_start(source, oldest, other_epoch || back || source->rejoins);
 	if (source->next != 1)
 		quality_guess(source, progress);
 }

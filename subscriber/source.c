@@ -351,7 +351,7 @@ static int source_conflate(const struct tb_subscription *subscription,
 		return error_set(ENOMEM, "topic %s: no memory to conflate %" PRIu32 " instruments",
 				 topic->name, topic->shape.capacity);
 	if (!mapping->image)
-		conflate_begin(mapping->conflate, 0);
+		conflate_begin(mapping->conflate, 0, false);
 	return 0;
 }
 

@@ -123,7 +123,8 @@ enum tb_gap {
 	TB_GAP_NEWEST,     /* after an overrun the records that are held are skipped; delivery goes
 			    * on behind the head */
 	TB_GAP_IMAGE,      /* as oldest, and after an overrun or a corrupt record an image repairs
-			    * the program's table. The topic needs last values */
+			    * the program's table. So does an image at a start behind records that
+			    * were asked for. The topic needs last values */
 };
 
 enum tb_cause {
@@ -315,9 +316,10 @@ struct tb_subscription_options {
 	 * also if the ring has overwritten them; with exempt kinds that is a gap.
 	 * Records that change no value are left out too, unless exempt. These are cancels, status
 	 * records, corrections with TB_FLAG_PAST, and the kinds 8 to 127.
-	 * After a gap all values are read: a record that the gap lost comes with TB_FLAG_IMAGE. A
-	 * record may come before the position has reached it; it counts as delivered when the
-	 * position passes it. With TB_FROM_IMAGE conflation begins behind the image. Not with
+	 * After a gap all values are read: a record that the gap lost comes with TB_FLAG_IMAGE. So
+	 * it is after a gap at the start, but for records before TB_FROM_OLDEST. A record may come
+	 * before the position has reached it; it counts as delivered when the position passes it.
+	 * With TB_FROM_IMAGE conflation begins behind the image. Not with
 	 * TB_STRICT, TB_VALUES, TB_WATCH, TB_MERGE, on_batch or another gap policy than
 	 * TB_GAP_OLDEST. */
 	uint32_t conflate_us;

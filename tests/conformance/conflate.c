@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bus/counters.h"
 #include "bus/record.h"
@@ -563,6 +564,119 @@ Test(conflate, value_delivered_ahead_counts_after_its_name_is_removed)
 	cr_expect_str_eq(interval(), "", "found %s", seen.log);
 	cr_expect_eq(counter(SUBSCRIPTION_RECORDS), 1);
 	cr_expect_eq(counter(SUBSCRIPTION_SKIPPED), 1);
+}
+
+/* -- gaps at the start ------------------------------------------------------------------------ */
+
+/* Each instrument has a value. Then A laps the ring. */
+static void values_overwrite(void)
+{
+	for (uint32_t i = 0; i < NAMES; i++)
+		update(i);
+	while (tb_topic_sequence(topic) < 3 * SLOTS)
+		update(0);
+}
+
+/* The gap took the records from `first` on. The values of the later instruments come. */
+static void values_of_the_gap(uint32_t first)
+{
+	interval();
+	interval(); /* with exempt kinds, the ring is read first */
+	cr_expect_eq(seen.events[TB_EVENT_GAP], 1);
+	cr_expect_eq(seen.last[0], 3 * SLOTS);
+	for (uint32_t i = 1; i < NAMES; i++)
+		cr_expect_eq(seen.last[i], i + 1 >= first ? i + 1 : 0, "%c: found %" PRIu64,
+			     'A' + (int)i, seen.last[i]);
+	cr_expect_eq(seen.images, NAMES + 1 - (first > 2 ? first : 2));
+}
+
+Test(conflate, resume_behind_a_lap_gets_the_values_that_it_missed)
+{
+	values_overwrite();
+	subscribe((struct tb_subscription_options){ .from = TB_FROM_SEQUENCE, .sequence = 11 });
+	values_of_the_gap(11);
+}
+
+Test(conflate, resume_with_exempt_kinds_gets_the_values_that_it_missed)
+{
+	values_overwrite();
+	subscribe((struct tb_subscription_options){ .from = TB_FROM_SEQUENCE,
+						    .sequence = 11,
+						    .exempt_kinds = cancel_kind,
+						    .exempt_kind_count = 1 });
+	values_of_the_gap(11);
+}
+
+Test(conflate, resume_of_another_epoch_gets_every_value)
+{
+	values_overwrite();
+	subscribe((struct tb_subscription_options){
+		.from = TB_FROM_SEQUENCE, .epoch = 77, .sequence = 11 });
+	values_of_the_gap(1);
+}
+
+Test(conflate, last_records_that_are_overwritten_bring_their_values)
+{
+	values_overwrite();
+	subscribe((struct tb_subscription_options){ .from = TB_FROM_LAST, .back = 3 * SLOTS - 10 });
+	values_of_the_gap(11);
+}
+
+/* The records of a program that resumes are known to it. So a clear has a meaning. */
+Test(conflate, resume_gets_the_clears_that_it_missed)
+{
+	update(1);
+	update(2);
+	publish(1, TB_KIND_CLEAR);
+	subscribe((struct tb_subscription_options){ .from = TB_FROM_SEQUENCE, .sequence = 3 });
+	cr_expect_str_eq(interval(), "B3- ", "found %s", seen.log);
+	publish(2, TB_KIND_CLEAR);
+	cr_expect_str_eq(interval(), "C4- ", "found %s", seen.log);
+}
+
+/* The publisher grants the join of a topic that appears. The writer laps the ring before the
+ * subscriber takes that answer. */
+static void late_join(struct tb_subscription_options options)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	tb_topic_end(topic);
+	memset(&seen, 0, sizeof(seen));
+	options.size = sizeof(options);
+	options.on_record = on_record;
+	options.on_event = on_event;
+	options.conflate_us = INTERVAL_US;
+	cr_assert_eq(tb_subscribe(subscriber, "late*", &options, &subscription), 0, "%s",
+		     tb_error());
+	topic_make("late", 0);
+	while (tb_publisher_joins(publisher, &topic, 1) == 0) {
+		clock_pass(1);
+		cr_assert_geq(tb_poll(subscriber, 1), 0, "%s", tb_error());
+		cr_assert_lt(scene_now_ms(), until_ms, "waited for a join");
+		usleep(100);
+	}
+	values_overwrite();
+	while (!subscription->sources || subscription->sources->state != SOURCE_RUNNING) {
+		clock_pass(1);
+		cr_assert_geq(tb_poll(subscriber, 1), 0, "%s", tb_error());
+		cr_assert_lt(scene_now_ms(), until_ms, "waited for the start");
+	}
+	for (int i = 0; i < 3; i++)
+		interval();
+	for (uint32_t i = 1; i < NAMES; i++)
+		cr_expect_eq(seen.last[i], i + 1, "%c: found %" PRIu64, 'A' + (int)i, seen.last[i]);
+	cr_expect_eq(seen.last[0], 3 * SLOTS);
+}
+
+Test(conflate, join_that_is_lapped_before_its_first_poll_gets_every_value)
+{
+	late_join((struct tb_subscription_options){ .from = TB_FROM_NEWEST });
+}
+
+Test(conflate, join_with_exempt_kinds_that_is_lapped_gets_every_value)
+{
+	late_join((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
+						    .exempt_kind_count = 1 });
 }
 
 /* -- exemptions ------------------------------------------------------------------------------- */

@@ -848,6 +848,63 @@ Test(images, records_before_the_join_need_no_image)
 	leave_topic();
 }
 
+/* The program has the values up to record 2 from an earlier run. */
+Test(images, resume_behind_a_lap_gets_an_image)
+{
+	const struct tb_subscription_options options = { .size = sizeof(options),
+							 HANDLER,
+							 .on_event = on_event,
+							 .from = TB_FROM_SEQUENCE,
+							 .sequence = 3,
+							 .gap = TB_GAP_IMAGE };
+
+	topic_make(0);
+	publish(1, TB_KIND_UPDATE, 0);
+	publish(2, TB_KIND_UPDATE, 0);
+	publish(2, TB_KIND_CLEAR, 0);
+	publish(5, TB_KIND_UPDATE, 0);
+	for (int i = 0; i < 2 * SLOTS; i++)
+		publish(9, TB_KIND_UPDATE, 0);
+	memset(&seen, 0, sizeof(seen));
+	for (uint64_t i = 1; i <= 2; i++)
+		seen.value[i] = i;
+	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0, "%s", tb_error());
+	poll_until(&seen.completes, 1);
+	cr_expect_eq(seen.gaps, 1);
+	cr_expect_eq(seen.images, 1);
+	cr_expect_eq(seen.value[2], 0, "the clear that it missed");
+	poll_until(&seen.position, head());
+	leave_topic();
+}
+
+/* The words of a line without a check need not belong together. Its reservation may be newer than
+ * its head. */
+static void line_reserves(uint64_t reserved)
+{
+	atomic_store_explicit(&topic->line->word[offsetof(struct progress, reserved) / 8], reserved,
+			      memory_order_release);
+}
+
+Test(images, gap_at_the_start_is_in_the_image)
+{
+	if (strcmp(SCHEME, "shm") != 0)
+		cr_skip_test("topics without checks are for shared memory");
+	topic_make(TB_TOPIC_UNCHECKED);
+	publish(1, TB_KIND_UPDATE, 0);
+	line_reserves(head() + SLOTS + 2);
+	join_with(TB_FROM_IMAGE, TB_GAP_OLDEST);
+	publish(2, TB_KIND_UPDATE, 0);
+	publish(3, TB_KIND_UPDATE, 0);
+	publish(9, TB_KIND_UPDATE, 0);
+	poll_until(&seen.position, head());
+	poll_until(&seen.completes, 1);
+	cr_expect_eq(seen.gaps, 1);
+	cr_expect_eq(counter(SUBSCRIPTION_LOST_OVERRUN), 2);
+	cr_expect_eq(seen.value[2], 2);
+	cr_expect_eq(seen.value[3], 3);
+	leave_topic();
+}
+
 Test(images, newest_policy_skips_nothing_behind_a_corrupt_record)
 {
 	topic_make(0);

@@ -202,6 +202,26 @@ Test(watch, removed_value_comes_as_a_clear)
 	cr_expect_eq(times("value 7 A update\n"), 1, "%s", notes.text);
 }
 
+/* The words of a line without a check need not belong together. So its reservation may be newer
+ * than its head: more than a ring lies between them. */
+Test(watch, overwritten_records_are_no_gap_of_a_watch_list)
+{
+	static const char *const names[] = { "A" };
+	const struct tb_subscription_options options = options_of(names, 1);
+
+	if (strcmp(SCHEME, "shm") != 0)
+		cr_skip_test("topics without checks are for shared memory");
+	topic = scene_topic(publisher, "u", 64, TB_TOPIC_UNCHECKED);
+	put("A");
+	atomic_store_explicit(&topic->line->word[offsetof(struct progress, reserved) / 8], 70,
+			      memory_order_release);
+	join_by(&options, "u");
+	UNTIL(times("value 1 A update\n") == 1);
+	put("A");
+	UNTIL(times("value 2 A update\n") == 1);
+	cr_expect_eq(times("gap"), 0, "%s", notes.text);
+}
+
 static uint64_t batched;
 
 static void on_batch(void *user, const struct tb_source *from, const struct tb_batch *batch)

@@ -392,7 +392,7 @@ static void history_begin(enum exempts what)
 static void join(void)
 {
 	reader.position = reader.floor = writer.head;
-	conflate_begin(reader.conflate, reader.floor);
+	conflate_begin(reader.conflate, reader.floor, false);
 	for (uint32_t i = 0; i < INSTRUMENTS; i++) /* as far as the checks go, it knows them */
 		reader.last[i] = 0;
 }
