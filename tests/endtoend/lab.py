@@ -109,6 +109,28 @@ class Usage(unittest.TestCase):
         first, second = tsc.khz(), tsc.khz()
         self.assertLess(abs(first - second), first / 1000, (first, second))
 
+    def test_emulated_steady_guest_has_the_clock_of_its_instructions(self):
+        import guests
+        for accel, steady, expected in (("tcg,thread=multi", True, True), ("tcg,thread=multi", False, False),
+                                        ("kvm", True, False)):
+            with tempfile.TemporaryDirectory(prefix="tickbus-lab-") as folder, \
+                    mock.patch.object(guests, "qemu") as qemu:
+                qemu.return_value.stdout = []
+                guest = guests.Guest(pathlib.Path(folder), "ready", accel, 0, processors=2, steady=steady)
+            arguments = qemu.call_args[0][0]
+            self.assertEqual(("-icount" in arguments, guest.steady), (expected, expected))
+            self.assertEqual(arguments[arguments.index("-smp") + 1], "1" if expected else "2")
+
+    def test_each_conformance_program_runs_over_a_device(self):
+        import conformance
+        sources = {path.stem for path in (SOURCE / "tests/conformance").glob("*.c")}
+        self.assertLessEqual(conformance.SIW | conformance.BOTH, sources)
+        for choice, least in ("", 1), ("all", 2):
+            with mock.patch.dict(os.environ, TICKBUS_LAB_CONFORMANCE=choice):
+                for name in sources:
+                    kinds = [kind for kind in ("rxe", "siw") if conformance.is_for(f"test-rdma-{name}", kind)]
+                    self.assertEqual(len(kinds), 2 if name in conformance.BOTH else least, name)
+
     def test_bound_grows_by_the_lateness_of_the_machine(self):
         import failures
         for took, late, verdict in ((1300, 0, True), (1301, 0, False), (1500, 200, True), (1501, 200, False),

@@ -9,10 +9,10 @@ from hosts import Skipped
 
 # Instead of 1000, 100000, 1000 and 100 %, as emulation is slow.
 CONNECTIONS, RECORDS, JOINS, ROUNDS = 100, 5000, 20, 10
-# What a subscriber does with names, intervals and times is the same over both kinds of device. So each of these programs
-# runs over a single kind, unless TICKBUS_LAB_CONFORMANCE=all.
-ONE_KIND = {"choice": "siw", "conflate": "siw", "watch": "siw",
-            "merge": "rxe", "merge_ends": "rxe", "order": "rxe", "past": "rxe"}
+# Each program runs over a single kind, unless TICKBUS_LAB_CONFORMANCE=all. What tickbus does above a fabric is shown
+# over shm and bytewise, too. Programs of the fabric itself run over both kinds.
+SIW = {"choice", "conflate", "watch", "values", "batches", "quality", "jumps"}
+BOTH = {"connections", "reads", "ends", "waits", "notices"}
 # These cases are about memory that is read in place.
 IN_PLACE = {"watch::looks_keep_their_distance", "past::times_are_found_while_a_thread_writes",
             "merge_ends::old_rings_of_a_dead_publisher_are_read_in_order",
@@ -20,7 +20,9 @@ IN_PLACE = {"watch::looks_keep_their_distance", "past::times_are_found_while_a_t
 
 
 def is_for(name, kind):
-    return os.environ.get("TICKBUS_LAB_CONFORMANCE") == "all" or ONE_KIND.get(name.rpartition("-")[2], kind) == kind
+    part = name.removeprefix("test-rdma-")
+    return (os.environ.get("TICKBUS_LAB_CONFORMANCE") == "all" or part in BOTH or
+            kind == ("siw" if part in SIW else "rxe"))
 
 
 def suite(lab, kind):

@@ -21,7 +21,7 @@ import tsc
 
 HERE = pathlib.Path(__file__).resolve().parent
 BOOT_SECONDS, BOOTS = 120, 4
-ONE, BYTEWISE, SEVERAL = "one guest", "one guest, bytewise", "several guests"
+ONE, BYTEWISE, STEADY, SEVERAL = "one guest", "one guest, bytewise", "one guest, steady", "several guests"
 ALL_MB, ALONE_MB = 2048, 1024
 APART = 3  # guests with a host each: a publisher and two others
 CORES = len(os.sched_getaffinity(0))
@@ -71,9 +71,10 @@ class Clock:
 
 
 @functools.cache
-def clock_rate():
-    """The kernel's parameter for the rate of the processor clock, so that no busy machine spoils its measurement."""
-    khz = tsc.khz()
+def clock_rate(steady):
+    """The kernel's parameter for the rate of the processor clock, so that no busy machine spoils its measurement. That of
+    a steady guest counts nanoseconds."""
+    khz = 1000000 if steady else tsc.khz()
     return f"tsc_early_khz={khz} " if khz else ""
 
 
@@ -84,24 +85,31 @@ class Guest:
     emulator executes string instructions byte by byte, so the kernel must not find them. A bytewise
     guest has them, as torn copies need them. Hardening, accounting and cipher tests would cost a tenth.
 
+    The clock of a steady guest counts its own instructions, 2 ns for each. While it works its time passes by its work
+    alone, so its programs meet the same machine however busy this machine is. While it rests its clock follows this
+    machine's. It has a single processor, since QEMU would run several processors in the same thread.
+
     On a busy machine a processor may stop for seconds. So the kernel must not warn of stalls, nor give up a late
     timer as broken.
     """
 
-    def __init__(self, folder, ready, accel, number, network=(), processors=1, bytewise=False, spent=0):
+    def __init__(self, folder, ready, accel, number, network=(), processors=1, bytewise=False, steady=False, spent=0):
         self.folder, self.number, self.spent = folder, number, spent
         self.console = folder / f"console{number}"
         self.ended, self.when_ms, self.over, self.cpu, self.late = {}, {}, False, spent, 0.0
         self.news = threading.Condition()
         emulated = "max,la57=off" + ("" if bytewise else ",erms=off,fsrm=off")
         wordwise = "" if bytewise else "clearcpuid=rep_good "
+        self.steady, clock = steady and accel.startswith("tcg"), []
+        if self.steady:
+            accel, processors, clock = "tcg,thread=single", 1, ["-icount", "shift=1,sleep=on"]
         self.began = time.monotonic()
         self.process = qemu(
-            ["-machine", "q35", "-accel", accel, "-cpu", emulated if accel.startswith("tcg") else "host",
+            ["-machine", "q35", "-accel", accel, "-cpu", emulated if accel.startswith("tcg") else "host", *clock,
              "-smp", str(processors), "-m", str(ALL_MB if number == 0 else ALONE_MB),
              "-kernel", f"{ready}/vmlinux", "-initrd", f"{ready}/initramfs",
              "-append", f"console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check cryptomgr.notests "
-             f"rcupdate.rcu_cpu_stall_suppress=1 {LEAN} {wordwise}{clock_rate()}lab.guest={number}",
+             f"rcupdate.rcu_cpu_stall_suppress=1 {LEAN} {wordwise}{clock_rate(self.steady)}lab.guest={number}",
              "-serial", f"file:console{number}", "-chardev", "stdio,id=agent,signal=off",
              "-serial", "chardev:agent",
              "-serial", f"unix:terminal{number},server=on,wait=off",
@@ -168,7 +176,8 @@ class Guest:
         if status != 0:
             why = "did not come up" if status is None else f"could not make its devices (status {status})"
             raise Failed(f"guest {self.number} {why}:\n{self.log() or 'it printed nothing'}")
-        self.clock_check()
+        if not self.steady:
+            self.clock_check()
 
     def clock_check(self):
         """At boot the kernel calibrates its clock within milliseconds. On a busy machine that may fail: the guest's
@@ -252,7 +261,7 @@ class Topology:
         try:
             if kind != SEVERAL:
                 self.guests.append(Guest(folder, ready, accel, 0, processors=min(max(CORES // lanes, 2), 8),
-                                         bytewise=kind == BYTEWISE))
+                                         bytewise=kind == BYTEWISE, steady=kind == STEADY))
             else:
                 self.switch = Switch(folder, self.hosts)
                 for number in range(1, self.hosts + 1):
