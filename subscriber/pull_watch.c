@@ -18,7 +18,9 @@
  *       ends the look that runs.
  * W-I6  A look waits for no name but at the beginning: the first look comes when the names were
  *       read that the first line counts. The end of a topic waits for a whole look that began after
- *       it was known, and for TRIES_MAX more at the most. */
+ *       it was known, and for TRIES_MAX more at the most.
+ * W-I7  While a look is not due by its pace, a sleeper is neither armed nor woken for the line. The
+ *       publisher would answer each arm at once with a head that brings no look. */
 #include "subscriber/pull_watch.h"
 
 #include <errno.h>
@@ -168,6 +170,14 @@ static bool line_due(struct tb_source *source, uint64_t now)
 	return !source->armed && !notices_alive(source) && now - source->fetched_ns >= poll_ns;
 }
 
+bool pull_watch_holds(const struct tb_source *source)
+{
+	const struct watch *watch = source->mapping.watch;
+
+	return may_go_on(source) && !watch->running && source->hint > source->head &&
+	       clock_ns() - watch->looked_ns < look_ns(source);
+}
+
 void pull_watch_ask(struct tb_source *source)
 {
 	const struct watch *watch = source->mapping.watch;
@@ -295,11 +305,16 @@ int pull_watch(struct tb_source *source, int max)
 uint64_t pull_watch_due_ns(const struct tb_source *source)
 {
 	const struct watch *watch = source->mapping.watch;
+	uint64_t due;
 
 	if (!may_go_on(source))
 		return UINT64_MAX;
-	if (!watch->running)
-		return due_ns(source);
+	if (!watch->running) {
+		due = due_ns(source);
+		return due == UINT64_MAX && pull_watch_holds(source)
+			       ? watch->looked_ns + look_ns(source)
+			       : due;
+	}
 	switch (value_reads_work(source)) {
 	case VALUE_WORK_NOW:
 		return 0;

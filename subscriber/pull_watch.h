@@ -47,6 +47,9 @@ int pull_watch(struct tb_source *, int max);
  * will wake it. */
 uint64_t pull_watch_due_ns(const struct tb_source *);
 
+/* Whether a hint shows a newer head, whose line waits for the pace of looks (W-I7). */
+bool pull_watch_holds(const struct tb_source *);
+
 /* A valid line. */
 static inline void pull_watch_line(struct watch *watch, const struct progress *line)
 {

@@ -416,6 +416,8 @@ struct tb_subscriber {
 	unsigned int waiting_count;
 	bool delivers; /* what was READ is delivered in this turn */
 
+	unsigned int soon; /* waits in a row for something that is due soon and did not come */
+
 	uint32_t records_max; /* of the tb_poll that runs */
 
 	int epoll_fd, timer_fd;

@@ -22,7 +22,8 @@
 #include "subscriber/pull_watch.h"
 #include "subscriber/turn.h"
 
-#define SOON_NS 1000000
+#define SOON_MS   1
+#define SOON_GROW 4 /* times that the pause for what is due soon doubles, while nothing comes */
 
 /* A subscription may begin at a record that is not written yet. The publisher refuses to be armed
  * beyond the records that it has reserved. */
@@ -68,7 +69,8 @@ enum pending { PENDING_NOTHING, PENDING_SOON, PENDING_NOW };
 static bool unfinished(const struct tb_source *source)
 {
 	return source->state == SOURCE_RUNNING && !pull_conflate_leaves_ring(source) &&
-	       (source->look || source->hint > source->head || source->invalid > 0);
+	       (source->look || source->invalid > 0 ||
+		(source->hint > source->head && !pull_watch_holds(source)));
 }
 
 /* Records of the ring that a READ would bring, or has brought. */
@@ -142,6 +144,21 @@ static enum pending sleep_prepare(struct tb_subscriber *subscriber)
 	return PENDING_NOTHING;
 }
 
+/* The pause before unfinished work is tried again. It doubles while nothing comes, so a publisher
+ * that hangs does not keep its subscribers busy. */
+static int soon_ms(struct tb_subscriber *subscriber)
+{
+	if (!subscriber->quiet)
+		subscriber->soon = 0;
+	return SOON_MS << subscriber->soon;
+}
+
+static void soon_passed(struct tb_subscriber *subscriber)
+{
+	if (subscriber->soon < SOON_GROW)
+		subscriber->soon++;
+}
+
 void wait_prepare(struct tb_subscriber *subscriber)
 {
 	const enum pending pending = sleep_prepare(subscriber);
@@ -150,7 +167,11 @@ void wait_prepare(struct tb_subscriber *subscriber)
 	    (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0))
 		turn_timer_set(subscriber, 1);
 	else if (pending == PENDING_SOON)
-		turn_timer_set(subscriber, SOON_NS);
+		turn_timer_set(subscriber, soon_ms(subscriber) * 1000000L);
+	if (pending == PENDING_SOON)
+		soon_passed(subscriber);
+	else
+		subscriber->soon = 0;
 }
 
 static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
@@ -177,9 +198,15 @@ int wait_work(struct tb_subscriber *subscriber, int timeout_ms)
 	if (pending == PENDING_NOW)
 		return 1;
 	if (pending == PENDING_SOON) {
-		result = wait_link(subscriber, timeout_ms < 0 || timeout_ms > 1 ? 1 : timeout_ms);
+		const int soon = soon_ms(subscriber);
+
+		result = wait_link(subscriber,
+				   timeout_ms < 0 || timeout_ms > soon ? soon : timeout_ms);
+		if (result == 0)
+			soon_passed(subscriber);
 		return result < 0 ? result : 1;
 	}
+	subscriber->soon = 0;
 	result = wait_link(subscriber, timeout_ms);
 	if (result > 0)
 		subscriber->woken = true;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bus/counters.h"
+#include "bus/progress.h"
 #include "bus/record.h"
 #include "publisher/state.h"
 #include "subscriber/choice_scan.h"
@@ -540,6 +541,55 @@ Test(watch, name_that_is_removed_and_added_between_two_polls_is_new)
 	cr_assert_eq(tb_names_add(subscription, names, 1), 1);
 	UNTIL(looked());
 	cr_expect_eq(times("value 1 A update\n"), 2, "%s", notes.text);
+}
+
+/* -- waits ------------------------------------------------------------------------------------ */
+
+#define LOOKS          3
+#define WAITS_PER_LOOK 40
+
+/* A record comes before each wait. Multicast notices wake a sleeper with each record. */
+Test(watch, sleeper_does_not_wake_for_each_record_between_two_looks)
+{
+	static const char *const names[] = { "A" };
+	struct tb_subscription_options options = options_of(names, 1);
+	uint64_t looks, waits = 0;
+
+	if (FAULTY)
+		cr_skip_test("notices wake the sleeper");
+	put("A");
+	options.look_us = 100000;
+	join_by(&options, "t");
+	UNTIL(looked());
+	looks = counter(SUBSCRIPTION_VALUE_LOOKS);
+	for (; counter(SUBSCRIPTION_VALUE_LOOKS) < looks + LOOKS; waits++) {
+		put("A");
+		while (tb_poll(subscriber, 100) > 0)
+			;
+		cr_assert_geq(tb_wait(subscriber, 1000), 0, "%s", tb_error());
+		cr_assert_lt(waits, LOOKS * WAITS_PER_LOOK);
+	}
+}
+
+/* A writer that hangs inside the line: the pauses grow. With the next record they begin again. */
+Test(watch, waits_for_a_line_that_stays_invalid_grow)
+{
+	static const char *const names[] = { "A" };
+	_Atomic uint64_t *const check = &topic->line->word[offsetof(struct progress, check) / 8];
+	unsigned int grown;
+
+	put("A");
+	join(names, 1);
+	UNTIL(looked());
+	put("A");
+	atomic_fetch_xor(check, 1);
+	UNTIL(source->invalid > 0);
+	grown = subscriber->soon;
+	UNTIL(subscriber->soon > grown);
+	UNTIL(subscriber->soon == 4);
+	atomic_fetch_xor(check, 1);
+	UNTIL(looked());
+	UNTIL(subscriber->soon == 0);
 }
 
 /* -- waits that cannot be renewed ------------------------------------------------------------- */
