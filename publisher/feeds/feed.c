@@ -163,10 +163,19 @@ static bool interrupted(const struct feed *feed)
 /* -- reading ------------------------------------------------------------------------------------
  */
 
+/* The messages of which the market makes a trade, if it knows their order. */
 static bool is_trade(const struct itch_message *message)
 {
-	return message->type == 'E' || message->type == 'C' || message->type == 'P' ||
-	       message->type == 'Q';
+	switch (message->type) {
+	case 'E':
+	case 'P':
+		return true;
+	case 'C':
+		return message->priced.printable == ITCH_PRINTABLE;
+	case 'Q':
+		return message->cross.shares > 0;
+	}
+	return false;
 }
 
 /* True if the pace begins with this message, or has begun. */
@@ -185,15 +194,38 @@ static bool is_paced(struct feed *feed, const struct itch_message *message)
 	return true;
 }
 
+/* A wrong time must not stop the feed for hours. */
+static void report_jump(const struct feed *feed, const struct source_message *raw,
+			uint64_t before_ns)
+{
+	char before[DAY_MARKS_TIME_BYTES], found[DAY_MARKS_TIME_BYTES];
+	struct day_marks mark = { 0 };
+
+	market_count_jump(feed->market);
+	if (feed->pace.jumps_ahead > MARKET_MALFORMED_REPORTED)
+		return;
+	day_marks_at(&mark, before_ns);
+	day_marks_time(&mark, before);
+	day_marks_at(&mark, feed->pace.now.last_ns);
+	day_marks_time(&mark, found);
+	feed_log(feed, TB_LOG_WARNING,
+		 "%s: message at byte %llu: found the time %s behind a message of %s, expected at "
+		 "most 1 hour between them; not waited for",
+		 feed->source->name, (unsigned long long)raw->offset, found, before);
+}
+
 /* Waits until a message is due. */
 static bool await_message(struct feed *feed, const struct source_message *raw)
 {
+	const uint64_t last_ns = feed->pace.now.last_ns, jumps = feed->pace.jumps_ahead;
 	struct itch_message message;
 	uint64_t due_ns;
 
 	if (itch_decode(raw->bytes, raw->length, &message) < 0 || !is_paced(feed, &message))
 		return true;
 	due_ns = pace_due(&feed->pace, message.time_ns);
+	if (feed->pace.jumps_ahead != jumps)
+		report_jump(feed, raw, last_ns);
 	if (due_ns == 0 || clock_ns() >= due_ns)
 		return true;
 	return wait_until(feed, feed->options.wait, due_ns);
@@ -303,6 +335,24 @@ static int read_source(struct feed *feed)
 	return result == 0 && market_valid(feed->market) == valid ? none_valid(feed) : result;
 }
 
+/* The whole day went by at full speed, against the settings. */
+static void report_no_pace(const struct feed *feed)
+{
+	const uint64_t from_s = feed->options.from_ns / 1000000000u;
+	char from[64] = "no trade for from: first_trade", last[DAY_MARKS_TIME_BYTES];
+
+	if (!feed->pace.speed_milli || feed->paced)
+		return;
+	if (feed->options.from_ns != FEED_FIRST_TRADE)
+		snprintf(from, sizeof(from), "no message of %02u:%02u:%02u (from) or later",
+			 (unsigned int)(from_s / 3600), (unsigned int)(from_s / 60 % 60),
+			 (unsigned int)(from_s % 60));
+	day_marks_time(&feed->marks, last);
+	feed_log(feed, TB_LOG_WARNING,
+		 "%s: found %s, the last message is of %s; all messages were read at full speed",
+		 feed->source->name, from, last);
+}
+
 /* The topics hold what the file was. A reader of the log learns that its name now stands for
  * something else. */
 static void report_change(const struct feed *feed)
@@ -351,6 +401,8 @@ static int run(struct feed *feed)
 		if (result == 0)
 			feed_log(feed, TB_LOG_INFO, "read %llu messages, to the end",
 				 (unsigned long long)feed->message);
+		if (result == 0)
+			report_no_pace(feed);
 		if (result != -EINTR)
 			report_change(feed);
 		note_end(feed, result);

@@ -588,6 +588,11 @@ void market_close(struct market *market)
 	free(market);
 }
 
+void market_count_jump(struct market *market)
+{
+	count(market, MARKET_COUNTER_TIME_AHEAD);
+}
+
 uint64_t market_valid(const struct market *market)
 {
 	uint64_t sum = 0;

@@ -94,6 +94,9 @@ const char *market_name(const struct market *, uint32_t symbol);
 /* Removes all orders and names. Counters go on. */
 void market_clear(struct market *);
 
+/* Counts a message whose time is too far ahead to wait for it. */
+void market_count_jump(struct market *);
+
 /* Valid messages so far. */
 uint64_t market_valid(const struct market *);
 
@@ -118,6 +121,8 @@ const struct tb_counter *market_counter_table(size_t *count);
 	  "sizes above what their field holds, published as the most that it holds")               \
 	X(UNKNOWN_MARKET, "unknown_market", "messages",                                            \
 	  "operational halts of a market without a field; without effect")                         \
+	X(TIME_AHEAD, "time_ahead", "messages",                                                    \
+	  "messages more than an hour ahead of the message before; not waited for")                \
 	X(ORDERS, "orders", "orders", "live orders now")                                           \
 	X(SYMBOLS, "symbols", "symbols", "symbols with a name now")
 

@@ -12,7 +12,6 @@
 #include "bus/error.h"
 
 #define SPIN_NS      100000         /* of PACE_BACKOFF: how late a sleep may end */
-#define JUMP_BACK_NS 3600000000000u /* smaller jumps are disorder within a day */
 #define SLEEP_MAX_NS 3600000000000u /* a longer wait calls ppoll again */
 
 int pace_open(struct pace *pace, uint32_t speed_milli)
@@ -32,20 +31,50 @@ void pace_close(struct pace *pace)
 	pace->event_fd = -1;
 }
 
+static bool is_near(uint64_t market_ns, uint64_t last_ns)
+{
+	return market_ns <= last_ns + PACE_JUMP_NS && last_ns <= market_ns + PACE_JUMP_NS;
+}
+
+static void begin(struct pace *pace, uint64_t market_ns)
+{
+	pace->now.market_ns = market_ns;
+	pace->now.own_ns = clock_ns();
+}
+
+/* A single message with a wrong time is a jump there and a jump back. */
+static void jump(struct pace *pace, uint64_t market_ns)
+{
+	const bool returns = pace->jumped && is_near(market_ns, pace->before.last_ns);
+
+	pace->jumped = !returns;
+	if (returns) {
+		pace->now = pace->before;
+		return;
+	}
+	pace->jumps_ahead += market_ns > pace->now.last_ns;
+	pace->before = pace->now;
+	begin(pace, market_ns);
+}
+
 uint64_t pace_due(struct pace *pace, uint64_t market_ns)
 {
 	if (pace->speed_milli == 0)
 		return 0;
-	if (!pace->begun || market_ns + JUMP_BACK_NS < pace->last_ns) {
+	if (!pace->begun) {
 		pace->begun = true;
-		pace->market_ns = market_ns;
-		pace->own_ns = clock_ns();
+		pace->jumped = false;
+		begin(pace, market_ns);
+	} else if (!is_near(market_ns, pace->now.last_ns)) {
+		jump(pace, market_ns);
+	} else {
+		pace->jumped = false;
 	}
-	pace->last_ns = market_ns;
-	if (market_ns <= pace->market_ns)
+	pace->now.last_ns = market_ns;
+	if (market_ns <= pace->now.market_ns)
 		return 0;
 	/* A day's nanoseconds times 1,000 fit in 64 bits. */
-	return pace->own_ns + (market_ns - pace->market_ns) * 1000 / pace->speed_milli;
+	return pace->now.own_ns + (market_ns - pace->now.market_ns) * 1000 / pace->speed_milli;
 }
 
 static void sleep_until(struct pace *pace, uint64_t due_ns, uint64_t now_ns)

@@ -2,7 +2,9 @@
 /* The pace of a feed: maps the market's clock to the time when a message is due.
  *
  * The first paced message is due at once. Later messages follow at their distance on the market's
- * clock, divided by the speed. If the market's clock jumps back (a new day), a new pace begins.
+ * clock, divided by the speed. If the market's clock jumps by more than PACE_JUMP_NS, a new pace
+ * begins. A new day is a jump back. A message with a wrong time is a jump too. If the next
+ * message is near the message before it, the pace before the jump goes on.
  *
  * Threads  a single thread; pace_interrupt by any thread. */
 #ifndef TICKBUS_FEEDS_PACE_H
@@ -12,10 +14,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define PACE_JUMP_NS UINT64_C(3600000000000) /* smaller jumps back are disorder within a day */
+
 enum pace_wait {
 	PACE_SPIN = 1, /* reads the clock until the time: exact, uses a whole core */
 	PACE_BACKOFF,  /* sleeps until shortly before, then spins */
 	PACE_SLEEP,    /* sleeps until the time: about 50 microseconds late */
+};
+
+struct pace_clock {
+	uint64_t market_ns, own_ns; /* the beginning of the pace, on both clocks */
+	uint64_t last_ns;           /* of the market's clock */
 };
 
 struct pace {
@@ -23,8 +32,9 @@ struct pace {
 	int event_fd;
 	_Atomic bool interrupted;
 	bool begun;
-	uint64_t market_ns, own_ns; /* the beginning of the pace, on both clocks */
-	uint64_t last_ns;           /* of the market's clock */
+	bool jumped;                   /* at the last message */
+	struct pace_clock now, before; /* `before` the jump */
+	uint64_t jumps_ahead;          /* their number so far */
 };
 
 /* 0 or -errno. */

@@ -498,6 +498,43 @@ class Days(Bench):
         self.stop(pubd)
         self.assertNotIn("quality", self.ends(cat, 0))
 
+    def test_time_far_ahead_is_not_waited_for(self):
+        order = [add(i, time_ns=OPEN_NS + ahead) for i, ahead in enumerate((0, 13 * 3600 * 10**9, 10**6, 2 * 10**6))]
+        path = self.file("day.bin", self.START + b"".join(order) + event(b"C", OPEN_NS + 3 * 10**6))
+        pubd = self.pubd(settings(itch(path, ", speed: realtime, from: '09:30', incomplete: fail"), ["quote"]))
+        self.says(pubd, "read 6 messages, to the end")
+        at = len(self.START + order[0])
+        self.assertEqual(re.findall(r"warning (.*)", pubd.err.read_text()),
+                         [f"feed nasdaq: {path}: message at byte {at}: found the time 22:30:00.000000000 behind a message of "
+                          "09:30:00.000000000, expected at most 1 hour between them; not waited for"])
+        self.assertRegex(self.ends(self.begin(TICKBUS, "stat", "shm:b", "--format", "csv"), 0), r"time_ahead,1,messages\n")
+        self.stop(pubd)
+
+    def test_first_trade_is_a_trade_that_is_published(self):
+        def cross(shares):
+            return message(b"Q", struct.pack(">Q", shares) + b"AAA     " + struct.pack(">IQ", 0, 1) + b"O")
+
+        def execution(printable):
+            return message(b"C", struct.pack(">QIQ", 1, 5, 2) + printable + struct.pack(">I", 1_0000))
+        trades = (cross(1), execution(b"Y"), message(b"E", struct.pack(">QIQ", 1, 5, 2)),
+                  message(b"P", struct.pack(">Q", 0) + b"B" + struct.pack(">I", 5) + b"AAA     " + struct.pack(">IQ", 1, 9)))
+        for trade in trades:
+            path = self.file("day.bin", self.START + add(1) + cross(0) + execution(b"N") + trade + self.END[:7] +
+                             OPEN_NS.to_bytes(6, "big") + self.END[13:])
+            pubd = self.pubd(settings(itch(path, ", speed: realtime, from: first_trade, at_end: exit"), ["quote"]))
+            self.ends(pubd, 0)
+            self.assertIn("runs at the set speed from 09:30:00 (message 5)", pubd.err.read_text())
+
+    def test_from_that_never_comes_is_reported(self):
+        path = self.file("day.bin", self.START + add(1) + event(b"C"))
+        for start, words in (("'17:30'", "found no message of 17:30:00 (from) or later"),
+                             ("first_trade", "found no trade for from: first_trade")):
+            for speed, reported in (("realtime", [f"feed nasdaq: {path}: {words}, the last message is of "
+                                                  "09:30:00.000000000; all messages were read at full speed"]), ("max", [])):
+                pubd = self.pubd(settings(itch(path, f", speed: {speed}, from: {start}, at_end: exit"), ["quote"]))
+                self.ends(pubd, 0)
+                self.assertEqual(re.findall(r"warning (.*)", pubd.err.read_text()), reported)
+
     def test_real_files_lack_what_they_lack(self):
         self.need_data()
         for name, causes in (("itch50_aapl_20191230_0935", ["no_start", "no_end"]),

@@ -30,9 +30,12 @@ static uint64_t due_after(uint32_t speed_milli, uint64_t market_ns)
 
 	cr_assert_eq(pace_open(&pace, speed_milli), 0);
 	cr_assert_eq(pace_due(&pace, OPEN), 0, "the first is due at once");
+	/* No step is a jump. */
+	for (uint64_t ns = PACE_JUMP_NS; ns < market_ns; ns += PACE_JUMP_NS)
+		pace_due(&pace, OPEN + ns);
 	due_ns = pace_due(&pace, OPEN + market_ns);
-	cr_assert_geq(due_ns, pace.own_ns);
-	due_ns -= pace.own_ns;
+	cr_assert_geq(due_ns, pace.now.own_ns);
+	due_ns -= pace.now.own_ns;
 	pace_close(&pace);
 	return due_ns;
 }
@@ -59,7 +62,7 @@ Test(pace, pace_begins_with_the_first_message)
 	before = clock_ns();
 	cr_assert_eq(pace_due(&pace, OPEN), 0);
 	after = clock_ns();
-	cr_expect(pace.own_ns >= before && pace.own_ns <= after);
+	cr_expect(pace.now.own_ns >= before && pace.now.own_ns <= after);
 }
 
 Test(pace, zero_speed_makes_messages_due_at_once)
@@ -77,16 +80,55 @@ Test(pace, only_a_large_jump_back_begins_a_new_pace)
 
 	cr_assert_eq(pace_open(&pace, 1000), 0);
 	cr_assert_eq(pace_due(&pace, OPEN), 0);
-	own_ns = pace.own_ns;
+	own_ns = pace.now.own_ns;
+	cr_expect_eq(pace_due(&pace, OPEN + HOUR), own_ns + HOUR, "an hour ahead, not more");
 	cr_expect_eq(pace_due(&pace, OPEN + 2 * HOUR), own_ns + 2 * HOUR);
 	cr_expect_eq(pace_due(&pace, OPEN + HOUR), own_ns + HOUR, "an hour back, not more");
 	cr_expect_eq(pace_due(&pace, OPEN + HOUR + 5), own_ns + HOUR + 5);
 	cr_expect_eq(pace_due(&pace, OPEN - 1), 0, "more than an hour back");
-	cr_expect_eq(pace.market_ns, OPEN - 1);
-	cr_expect_geq(pace.own_ns, own_ns);
-	cr_expect_eq(pace_due(&pace, OPEN), pace.own_ns + 1);
+	cr_expect_eq(pace.now.market_ns, OPEN - 1);
+	cr_expect_geq(pace.now.own_ns, own_ns);
+	cr_expect_eq(pace_due(&pace, OPEN), pace.now.own_ns + 1);
 	cr_expect_eq(pace_due(&pace, OPEN - SECOND), 0, "before the begin, by less than an hour");
-	cr_expect_eq(pace_due(&pace, OPEN + 1), pace.own_ns + 2);
+	cr_expect_eq(pace_due(&pace, OPEN + 1), pace.now.own_ns + 2);
+}
+
+/* The times of messages around `wrong`, of which each comes alone. */
+static void expect_pace_around(uint64_t wrong_ns, uint64_t jumps)
+{
+	uint64_t own_ns;
+
+	cr_assert_eq(pace_open(&pace, 1000), 0);
+	cr_assert_eq(pace_due(&pace, OPEN), 0);
+	own_ns = pace.now.own_ns;
+	for (uint64_t i = 1; i <= 3; i++) {
+		cr_expect_eq(pace_due(&pace, wrong_ns), 0, "a wrong time is not waited for");
+		cr_expect_eq(pace_due(&pace, OPEN + i), own_ns + i, "the pace goes on");
+		cr_expect_eq(pace.jumps_ahead, i * jumps);
+	}
+	pace_close(&pace);
+}
+
+Test(pace, single_message_far_from_its_neighbours_changes_no_pace)
+{
+	expect_pace_around(OPEN + PACE_JUMP_NS + 4, 1);
+	expect_pace_around(24 * HOUR - 1, 1);
+	expect_pace_around(OPEN - PACE_JUMP_NS - 1, 0);
+	expect_pace_around(0, 0);
+}
+
+Test(pace, jump_ahead_that_stays_begins_a_new_pace)
+{
+	const uint64_t later_ns = OPEN + 2 * HOUR;
+
+	cr_assert_eq(pace_open(&pace, 1000), 0);
+	cr_assert_eq(pace_due(&pace, OPEN), 0);
+	cr_expect_eq(pace_due(&pace, later_ns), 0);
+	cr_expect_eq(pace_due(&pace, later_ns + 5), pace.now.own_ns + 5);
+	/* The clock before the jump is forgotten: going back is a jump of its own. */
+	cr_expect_eq(pace_due(&pace, OPEN + 1), 0);
+	cr_expect_eq(pace_due(&pace, OPEN + 2), pace.now.own_ns + 1);
+	cr_expect_eq(pace.jumps_ahead, 1);
 }
 
 Test(pace, message_never_passes_before_it_is_due)
