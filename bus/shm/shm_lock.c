@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -23,6 +25,19 @@
 
 #define ENDING_MS 200 /* for a killed publisher to end */
 
+/* The process that holds an address. A child may hold it long after its parent has ended. */
+static void holder_write(pid_t pid, char *text, size_t size)
+{
+	const bool lives = pid > 0 && (kill(pid, 0) == 0 || errno != ESRCH);
+
+	if (pid <= 0)
+		*text = '\0';
+	else if (lives)
+		snprintf(text, size, " (pid %d)", (int)pid);
+	else
+		snprintf(text, size, " (a child of pid %d, which has ended)", (int)pid);
+}
+
 bool shm_lock_holds(const struct shm_lock *lock, const struct shm_location *location)
 {
 	struct stat held, there;
@@ -33,7 +48,7 @@ bool shm_lock_holds(const struct shm_lock *lock, const struct shm_location *loca
 
 int shm_lock_take(struct shm_lock *lock, const char *name, const struct shm_location *location)
 {
-	char pid[32] = "";
+	char pid[32] = "", holder[64];
 
 	for (;;) {
 		lock->fd = open(location->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -46,12 +61,10 @@ int shm_lock_take(struct shm_lock *lock, const char *name, const struct shm_loca
 						 name, location->lock, strerror(errno));
 			if (pread(lock->fd, pid, sizeof(pid) - 1, 0) < 0)
 				pid[0] = '\0';
-			pid[strspn(pid, "0123456789")] = '\0';
-			return error_set(
-				EADDRINUSE,
-				"address shm:%s: another publisher%s%s%s listens there (%s)", name,
-				*pid ? " (pid " : "", pid, *pid ? ")" : "",
-				location->address.sun_path);
+			holder_write((pid_t)strtol(pid, NULL, 10), holder, sizeof(holder));
+			return error_set(EADDRINUSE,
+					 "address shm:%s: another publisher%s listens there (%s)",
+					 name, holder, location->address.sun_path);
 		}
 		if (shm_lock_holds(lock, location))
 			break;
@@ -112,7 +125,7 @@ int shm_lock_check_socket(const char *name, const struct shm_location *location)
 	const struct sockaddr_un *address = &location->address;
 	const uint64_t until = clock_ms() + ENDING_MS;
 	struct ucred credentials = { 0 };
-	char pid[32] = "";
+	char holder[64];
 	int result;
 
 	do
@@ -133,10 +146,9 @@ int shm_lock_check_socket(const char *name, const struct shm_location *location)
 		return error_set(-result, "address shm:%s: %s cannot be checked: %s", name,
 				 address->sun_path, strerror(-result));
 	}
-	if (credentials.pid > 0)
-		snprintf(pid, sizeof(pid), " (pid %d)", (int)credentials.pid);
+	holder_write(credentials.pid, holder, sizeof(holder));
 	return error_set(EADDRINUSE, "address shm:%s: another process%s listens there (%s)", name,
-			 pid, address->sun_path);
+			 holder, address->sun_path);
 }
 
 void shm_lock_close(struct shm_lock *lock)

@@ -5,6 +5,7 @@
     pubd_daemon.py PUBD TICKBUS ORACLE CLASS
 """
 import errno
+import fcntl
 import json
 import os
 import re
@@ -16,6 +17,19 @@ import unittest
 
 sys.dont_write_bytecode = True
 from pubd import PATIENCE_S, PUBD, TICKBUS, Bench, add, itch, settings  # it reads the same arguments
+
+
+LISTENER = """
+import os, socket, sys, time
+address = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+address.bind(sys.argv[1])
+address.listen()
+if os.fork() == 0:
+    while os.path.exists(sys.argv[1]):
+        time.sleep(0.01)
+    os._exit(0)
+print("listens", flush=True)
+"""  # the child ends with the folder of its test
 
 
 class Daemon(Bench):
@@ -35,6 +49,25 @@ class Daemon(Bench):
         self.assertRegex(third.err.read_text(),
                          rf"error address shm:b: another process \(pid {first.pid}\) listens there")
         self.stop(first)
+
+    def test_dead_holder_of_an_address_is_not_called_its_listener(self):
+        """A child may hold the lock, or the socket, after its parent has ended."""
+        with subprocess.Popen(["true"]) as dead:
+            pass
+        with open(self.folder / "b.lock", "w") as lock:
+            lock.write(f"{dead.pid}\n")
+            lock.flush()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            pubd = self.pubd(self.quiet(), expect=None)
+            self.ends(pubd, 1)
+            self.assertRegex(pubd.err.read_text(), rf"another publisher \(a child of pid {dead.pid}, which has ended\) listens there")
+        listener = self.begin(sys.executable, "-c", LISTENER, self.folder / "b.sock")
+        self.until(lambda: "\n" in listener.out.read_text(), "a listener", listener)
+        self.ends(listener, 0)
+        pubd = self.pubd(self.quiet(), expect=None)
+        self.ends(pubd, 1)
+        self.assertRegex(pubd.err.read_text(),
+                         rf"another process \(a child of pid {listener.pid}, which has ended\) listens there")
 
     def test_log_names_the_bus_before_its_feeds(self):
         feeds = [f"f{i}" for i in range(32)]
