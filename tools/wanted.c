@@ -48,6 +48,24 @@ static bool is_printable(const char *word, size_t length)
 	return true;
 }
 
+/* What is invisible in an editor has a name in the message. */
+static const char *unprintable(const char *word, size_t length)
+{
+	static const struct {
+		const char *bytes, *name;
+	} known[] = {
+		{ "\xef\xbb\xbf", "a byte order mark" },
+		{ "\xff\xfe", "a byte order mark of UTF-16" },
+		{ "\xfe\xff", "a byte order mark of UTF-16" },
+		{ "\xc2\xa0", "a non-breaking space" },
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (memmem(word, length, known[i].bytes, strlen(known[i].bytes)))
+			return known[i].name;
+	return "a byte that is not printable ASCII";
+}
+
 static bool is_pattern(const char *word, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -70,9 +88,8 @@ static int word_add(struct wanted_list *list, const char *word, size_t length,
 	char **larger;
 
 	if (!is_printable(word, length))
-		return wrong(place,
-			     "found a byte that is not printable ASCII, expected a name or pattern "
-			     "of printable ASCII");
+		return wrong(place, "found %s, expected a name or pattern of printable ASCII",
+			     unprintable(word, length));
 	if (length == 0 || length > most)
 		return wrong(place,
 			     "found \"%.*s\" of %zu bytes, expected a name of 1 to %d bytes or a "

@@ -9,13 +9,51 @@
 
 #define LINE_BYTES 1024
 
-static void line_add(struct located_errors *errors, const char *line)
+/* Characters that cannot be seen in a message. Word processors and web pages put them into texts.
+ */
+static const struct {
+	const char *bytes, *name;
+} invisible[] = {
+	{ "\xc2\xa0", "<U+00A0, a non-breaking space>" },
+	{ "\xe2\x80\xaf", "<U+202F, a non-breaking space>" },
+	{ "\xe2\x80\x8b", "<U+200B, a space without width>" },
+	{ "\xe3\x80\x80", "<U+3000, a wide space>" },
+	{ "\xef\xbb\xbf", "<U+FEFF, a byte order mark>" },
+};
+
+/* Copies a line with the names of its invisible characters, as far as there is room. */
+static void names_write(const char *line, char *named, size_t size)
 {
-	const size_t length = strlen(line);
+	while (*line && size > 1) {
+		const char *name = NULL;
+		size_t skipped = 1, written = 1;
+
+		for (size_t i = 0; i < sizeof(invisible) / sizeof(invisible[0]) && !name; i++)
+			if (strncmp(line, invisible[i].bytes, strlen(invisible[i].bytes)) == 0) {
+				name = invisible[i].name;
+				skipped = strlen(invisible[i].bytes);
+				written = strlen(name);
+			}
+		if (written >= size)
+			break;
+		memcpy(named, name ? name : line, written);
+		line += skipped;
+		named += written;
+		size -= written;
+	}
+	*named = '\0';
+}
+
+static void line_add(struct located_errors *errors, const char *plain)
+{
+	char line[2 * LINE_BYTES];
+	size_t length;
 	char *text;
 
 	if (++errors->count > YAML_ERRORS_MAX)
 		return;
+	names_write(plain, line, sizeof(line));
+	length = strlen(line);
 	text = realloc(errors->text, errors->used + length + 2);
 	errors->no_memory |= !text;
 	if (!text)

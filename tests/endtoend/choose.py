@@ -112,6 +112,9 @@ class Choose(Bench):
         for text, message in (("A\n" + "N" * 25 + "\n", ':2: found "NNNNNNNNNNNNNNNNNNNNNNNNN" of 25 bytes'),
                               ("\n\n" + "*" * 128, ":3: found "), (b"A\nB\x00C\n", ":2: found a byte that is not"),
                               (b"\xff\n", ":1: found a byte that is not"),
+                              (b"\xef\xbb\xbfA\n", ":1: found a byte order mark, expected"),
+                              ("A\n".encode("utf-16"), ":1: found a byte order mark of UTF-16, expected"),
+                              ("A\nB\xa0\n", ":2: found a non-breaking space, expected"),
                               ("\n".join(map(str, range(65537))), "found 65537 names, expected at most 65536"),
                               (b"#" * (16 << 20) + b"#", "found more than 16 MiB")):
             path = self.file(text)

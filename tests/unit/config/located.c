@@ -583,6 +583,45 @@ Test(located, value_of_another_kind_says_what_is_missing)
 	located_errors_free(&errors);
 }
 
+Test(located, invisible_characters_are_named_in_errors)
+{
+	static const struct {
+		const char *text, *named;
+	} cases[] = {
+		{ "a\xc2\xa0"
+		  "b",
+		  "a<U+00A0, a non-breaking space>b" },
+		{ "\xe2\x80\xaf", "<U+202F, a non-breaking space>" },
+		{ "a\xe2\x80\x8b", "a<U+200B, a space without width>" },
+		{ "\xe3\x80\x80\xe3\x80\x80", "<U+3000, a wide space><U+3000, a wide space>" },
+		{ "\xef\xbb\xbf"
+		  "a",
+		  "<U+FEFF, a byte order mark>a" },
+		{ "\xc2\xa1\xe2\x80\x9c", "\xc2\xa1\xe2\x80\x9c" },
+	};
+	char many[601] = "";
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct located_errors errors = { 0 };
+		char expected[128];
+
+		located_error_line(&errors, "t.yaml: found \"%s\"", cases[i].text);
+		snprintf(expected, sizeof(expected), "t.yaml: found \"%s\"\n", cases[i].named);
+		cr_expect_str_eq(errors.text, expected);
+		located_errors_free(&errors);
+	}
+	/* A line of nothing else is cut, and ends behind a name. */
+	for (size_t i = 0; i < 300; i++)
+		strcat(many, "\xc2\xa0");
+	for (size_t i = 0; i < 40; i++) {
+		struct located_errors errors = { 0 };
+
+		located_error_line(&errors, "%s%s", many + 600 - 14 * i, many);
+		cr_expect_eq(errors.text[strlen(errors.text) - 2], '>');
+		located_errors_free(&errors);
+	}
+}
+
 Test(located, byte_order_mark_and_quoted_keys_are_accepted)
 {
 	static const char text[] = "\xef\xbb\xbf\"a b\": 'it''s'\n";
