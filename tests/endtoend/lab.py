@@ -131,6 +131,15 @@ class Usage(unittest.TestCase):
                     kinds = [kind for kind in ("rxe", "siw") if conformance.is_for(f"test-rdma-{name}", kind)]
                     self.assertEqual(len(kinds), 2 if name in conformance.BOTH else least, name)
 
+    def test_bound_grows_by_the_age_of_records_of_the_same_guest(self):
+        import failures
+        scene, reader = object.__new__(failures.Scene), mock.Mock()
+        scene.stale_ms, scene.publisher = 1000, mock.Mock(guest=reader.host.guest)
+        reader.events.return_value = [{"ms": 10, "age_ms": 5.0}, {"ms": 20, "age_ms": 80.0}, {"ms": 30, "age_ms": 9e3}]
+        self.assertEqual([scene.pace_ms(reader, since) for since in (9, 10, 29, 30)], [0, 5.0, 80.0, 1000])
+        scene.publisher = mock.Mock()
+        self.assertEqual(scene.pace_ms(reader, 20), 0)
+
     def test_bound_grows_by_the_lateness_of_the_machine(self):
         import failures
         for took, late, verdict in ((1300, 0, True), (1301, 0, False), (1500, 200, True), (1501, 200, False),
