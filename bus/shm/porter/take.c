@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bus/shm/porter/message.h"
@@ -62,6 +63,23 @@ static bool frame_forward(int pair, const struct porter_message *message, size_t
 	return result == 0;
 }
 
+/* Whether a page within the file's size is missing: its reader would pay for it. Allocated blocks
+ * do not show that, because they may lie beyond the end. The seals must be there before the look:
+ * they keep holes out from then on. Without them the subscriber refuses the memory. The look waits
+ * for a lock of the file, which a hostile publisher can hold: so the porter looks. */
+static bool hole_find(int fd, off_t *hole, off_t *size)
+{
+	const int seals = fcntl(fd, F_GET_SEALS);
+	struct stat status;
+
+	if (!(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) || !(seals & F_SEAL_SHRINK) ||
+	    fstat(fd, &status) < 0)
+		return false;
+	*size = status.st_size;
+	*hole = lseek(fd, 0, SEEK_HOLE);
+	return *hole >= 0 && *hole < *size;
+}
+
 /* Takes a frame; *left: how many may follow. False: the porter must end. */
 static bool frame_take(int pair, int socket, uint32_t *left)
 {
@@ -74,6 +92,7 @@ static bool frame_take(int pair, int socket, uint32_t *left)
 				 .msg_controllen = sizeof(control) };
 	ssize_t got = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	unsigned int count;
+	off_t hole, size;
 	int fd;
 
 	if (got < 0)
@@ -87,6 +106,11 @@ static bool frame_take(int pair, int socket, uint32_t *left)
 		return verdict(pair, EPROTO,
 			       "memory handed over: found a descriptor that is no "
 			       "memfd, expected sealed memory");
+	if (hole_find(fd, &hole, &size))
+		return verdict(pair, EPROTO,
+			       "memory handed over: found no page at byte %lld, expected all pages "
+			       "of its %lld bytes",
+			       (long long)hole, (long long)size);
 	if ((header.msg_flags & MSG_TRUNC) || got <= (ssize_t)sizeof(uint32_t))
 		return verdict(pair, EPROTO, "the publisher sent a frame of a wrong size");
 	*left = shm_rights_look(socket) > 0 ? *left - 1 : 0;

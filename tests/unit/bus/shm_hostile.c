@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "bus/shm/shm_frame.h"
@@ -304,6 +305,61 @@ static int memfd(void)
 
 	cr_assert_geq(fd, 0);
 	return fd;
+}
+
+/* Two pages, of which the first is missing if `holed`, and as many blocks beyond the end. */
+static int memory_with_more(bool holed)
+{
+	const off_t page = REGION_BYTES / 2;
+	const int fd = memfd();
+	static const char bytes[REGION_BYTES];
+
+	cr_assert_eq(ftruncate(fd, REGION_BYTES), 0);
+	cr_assert_eq(pwrite(fd, bytes, (size_t)page, page), page);
+	if (!holed)
+		cr_assert_eq(pwrite(fd, bytes, (size_t)page, 0), page);
+	cr_assert_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, REGION_BYTES, REGION_BYTES), 0);
+	cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
+	return fd;
+}
+
+/* The reader would pay for the page. */
+Test(hostile, hole_in_memory_with_blocks_beyond_its_end_ends_the_link)
+{
+	const int listening = liar_listen(), fd = liar_accept(listening);
+	const int given = memory_with_more(true);
+	struct stat before, after;
+
+	cr_assert_eq(fstat(given, &before), 0);
+	cr_assert_geq(before.st_blocks * 512, REGION_BYTES, "the blocks show the hole");
+	cr_assert(put_with(fd, "\2\0\0\0hole", 8, given, 1));
+	UNTIL(guest.gones == 1);
+	cr_expect_eq(guest.code, EPROTO);
+	cr_expect_str_eq(guest.why, "memory handed over: found no page at byte 0, expected all "
+				    "pages of its 8192 bytes");
+	cr_assert_eq(fstat(given, &after), 0);
+	cr_expect_eq(after.st_blocks, before.st_blocks, "the reader paid for a page");
+	close(given);
+	close(fd);
+	close(listening);
+	guest_leave();
+	UNTIL(shm_porter_reap() == 0);
+}
+
+Test(hostile, memory_without_a_hole_and_with_blocks_beyond_its_end_is_used)
+{
+	const int listening = liar_listen(), fd = liar_accept(listening);
+	const int given = memory_with_more(false);
+
+	cr_assert(put_with(fd, "\2\0\0\0full", 8, given, 1));
+	UNTIL(guest.welcomes == 1);
+	cr_expect_eq(guest.opened, 0, "%s", tb_error());
+	cr_expect_eq(guest.gones, 0);
+	close(given);
+	close(fd);
+	close(listening);
+	guest_leave();
+	UNTIL(shm_porter_reap() == 0);
 }
 
 /* The test's clock says that the time for an answer passed. */
