@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bus/cgroup.h"
 #include "bus/error.h"
 #include "bus/numa.h"
 
@@ -37,11 +38,13 @@ static size_t round_up(size_t bytes, size_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* Bytes that the kernel says can be allocated without harm to other processes. If more is
- * requested, the kernel does not refuse: it kills a process to make room. */
+/* Bytes that the kernel says can be allocated without harm to other processes, within the limits of
+ * this process's control groups. If more is requested, the kernel does not refuse: it kills a
+ * process to make room. */
 static size_t memory_available(void)
 {
 	FILE *meminfo = fopen("/proc/meminfo", "re");
+	const size_t left = cgroup_memory_left("");
 	size_t kib = SIZE_MAX / 1024;
 	char line[128];
 
@@ -50,7 +53,7 @@ static size_t memory_available(void)
 			break;
 	if (meminfo)
 		fclose(meminfo);
-	return kib * 1024;
+	return left < kib * 1024 ? left : kib * 1024;
 }
 
 /* The file size limit (ulimit -f) applies to a memfd too. Its signal would end a program that knows

@@ -192,6 +192,28 @@ class Memory(Limited):
         other.ends(0)
         self.assertEqual(other.events("sum")[-1]["lost"], 0)
 
+    def group_of_memory(self, limit):
+        """The prefix of a command that runs in a new control group with this limit in bytes."""
+        self.need_root()
+        for parent, name in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max"),
+                             ("/sys/fs/cgroup/unified", "memory.max")):
+            group = pathlib.Path(parent, f"tickbus-{os.getpid()}")
+            try:
+                group.mkdir()
+            except OSError:
+                continue
+            self.addCleanup(group.rmdir)
+            try:
+                (group / name).write_text(str(limit))
+            except OSError:
+                continue
+            return ["sh", "-c", f"echo $$ > {group}/cgroup.procs; exec \"$@\"", "sh"]
+        self.skipTest("cannot make a control group with a limit of memory here")
+
+    def test_memory_beyond_the_limit_of_the_control_group_is_an_error(self):
+        log = self.refused(settings(FEED, more=self.BIG), prefix=self.group_of_memory(48 << 20))
+        self.assertRegex(log, r"error topic t: memory t: cannot allocate [0-9]{8} bytes: [0-9]{1,8} bytes are available")
+
     def test_any_address_space_limit_suffices_or_is_an_error(self):
         errors = 0
         for limit in range(8 << 20, 400 << 20, 3 << 20):
