@@ -139,6 +139,7 @@ def frame(body):
 
 
 OPEN_NS = 34200 * 10**9
+HOUR_NS = 3600 * 10**9  # a feed with a pace waits for no more
 
 
 def message(kind, body, time_ns=OPEN_NS, locate=1):
@@ -491,7 +492,7 @@ class Days(Bench):
         self.assertEqual(self.qualities(readers[0]), [(1, "suspect", "damaged")])
 
     def test_stop_in_mid_day_is_no_defect(self):
-        path = self.file("day.bin", self.START + add(1) + add(2, time_ns=OPEN_NS + 3600 * 10**9) + self.END)
+        path = self.file("day.bin", self.START + add(1) + add(2, time_ns=OPEN_NS + HOUR_NS) + self.END)
         pubd = self.pubd(settings(itch(path, ", speed: realtime, from: '09:30', incomplete: fail"), ["quote"]))
         cat = self.cat("nasdaq.quote", "--until-end", form="json")
         self.until(lambda: '"instrument"' in cat.out.read_text(), "a record", cat)
@@ -753,7 +754,7 @@ topics:
 
     def test_thread_of_a_feed_stays_on_its_processor(self):
         cpu = max(os.sched_getaffinity(0))
-        path = self.file("slow.bin", add(1) + add(2, time_ns=50000 * 10**9))
+        path = self.file("slow.bin", add(1) + add(2, time_ns=OPEN_NS + HOUR_NS))
         for more, expected in ((f", cpu: {cpu}", {str(cpu)}), ("", set())):
             pubd = self.pubd(settings(itch(path, ", speed: realtime" + more), ["quote"]))
             self.says(pubd, "at the set speed from")
@@ -796,7 +797,7 @@ topics:
     def test_control_thread_and_memory_follow_the_settings(self):
         cpu = max(os.sched_getaffinity(0))
         nodes = pathlib.Path("/sys/devices/system/node/has_memory")
-        path = self.file("slow.bin", add(1) + add(2, time_ns=50000 * 10**9))
+        path = self.file("slow.bin", add(1) + add(2, time_ns=OPEN_NS + HOUR_NS))
         numa = ", numa: 0" if nodes.exists() and os.path.exists("/proc/self/numa_maps") else ""
         pubd = self.pubd(settings(itch(path, ", speed: realtime"), ["quote"], bus=f", cpu: {cpu}{numa}"))
         self.says(pubd, "at the set speed from")
@@ -812,7 +813,7 @@ topics:
             self.assertIn(message, pubd.err.read_text())
 
     def test_paced_feed_can_be_stopped_while_it_waits(self):
-        path = self.file("slow.bin", add(1) + message(b"D", struct.pack(">Q", 1), 50000 * 10**9))
+        path = self.file("slow.bin", add(1) + message(b"D", struct.pack(">Q", 1), OPEN_NS + HOUR_NS))
         pubd = self.pubd(settings(itch(path, ", speed: realtime"), ["quote"]))
         cat = self.cat("nasdaq.quote", "--count", "1")
         self.assertEqual(len(self.ends(cat, 0).splitlines()), 2)

@@ -16,7 +16,7 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True
-from pubd import PATIENCE_S, PUBD, TICKBUS, Bench, add, itch, settings  # it reads the same arguments
+from pubd import HOUR_NS, OPEN_NS, PATIENCE_S, PUBD, TICKBUS, Bench, add, itch, settings  # it reads the same arguments
 
 
 LISTENER = """
@@ -84,7 +84,7 @@ class Daemon(Bench):
     def test_client_during_the_start_is_answered_with_all_topics(self):
         topics = "".join(f"  - {{ name: t{i}, feed: f, select: quote, schema: quote, slots: 8192 }}\n"
                          for i in range(200))
-        path = self.file("slow.bin", add(1) + add(2, time_ns=50000 * 10**9))
+        path = self.file("slow.bin", add(1) + add(2, time_ns=OPEN_NS + HOUR_NS))
         pubd = self.begin(PUBD, self.file("pubd.yaml", f"""bus: {{ name: b }}
 schemas: [ quote ]
 feeds: [ {{ name: f, {itch(path, ", speed: realtime")} }} ]
