@@ -45,6 +45,11 @@ int pattern_check(const char *pattern)
 
 	if (result < 0)
 		return result;
+	if (strstr(pattern, "**"))
+		return error_set(EINVAL,
+				 "topic pattern: found \"%s\", expected a single '*' where \"**\" "
+				 "stands: both match the same names",
+				 pattern);
 	rest = strchr(pattern, '>');
 	if (rest && (rest[1] != '\0' || (rest > pattern && rest[-1] != '.')))
 		return error_set(EINVAL,
@@ -81,7 +86,7 @@ bool pattern_match(const char *pattern, const char *name)
 			return false;
 		}
 	}
-	while (*pattern == '*')
+	if (*pattern == '*')
 		pattern++;
 	return *pattern == '\0';
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Topic names are parts with dots between. In a pattern, `*` stands for any run of characters
- * within one part, and a last part `>` for one or more parts. */
+ * within one part, and a last part `>` for one or more parts. Adjacent stars are refused: they
+ * match what a single star matches, and each costs a step for each topic that a client asks about.
+ */
 #ifndef TICKBUS_BUS_PATTERN_H
 #define TICKBUS_BUS_PATTERN_H
 

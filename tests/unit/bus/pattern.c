@@ -33,12 +33,13 @@ static bool has_parts(const char *text)
 	return length > 0 && text[0] != '.' && text[length - 1] != '.' && !strstr(text, "..");
 }
 
-/* A `>` is the whole last part, or absent. */
+/* A `>` is the whole last part, or absent. No two `*` are adjacent. */
 static bool is_pattern(const char *text)
 {
 	const char *rest = strchr(text, '>');
 
-	return has_parts(text) && (!rest || (rest[1] == '\0' && (rest == text || rest[-1] == '.')));
+	return has_parts(text) && !strstr(text, "**") &&
+	       (!rest || (rest[1] == '\0' && (rest == text || rest[-1] == '.')));
 }
 
 /* The text with this index over an alphabet; every text of up to LENGTH_MAX bytes has an index. */
@@ -119,6 +120,21 @@ Test(pattern, examples_of_the_manual_match)
 		cr_expect_eq(pattern_name_check(cases[i].name), 0, "%s", tb_error());
 		cr_expect_eq(pattern_match(cases[i].pattern, cases[i].name), cases[i].match,
 			     "\"%s\" \"%s\"", cases[i].pattern, cases[i].name);
+	}
+}
+
+Test(pattern, adjacent_stars_are_refused_with_what_to_write)
+{
+	static const char *const patterns[] = { "**", "a.**", "**z", "a**b.>", "*.a***" };
+	char expected[256];
+
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		cr_expect_eq(pattern_check(patterns[i]), -EINVAL, "\"%s\"", patterns[i]);
+		snprintf(expected, sizeof(expected),
+			 "topic pattern: found \"%s\", expected a single '*' where \"**\" stands: "
+			 "both match the same names",
+			 patterns[i]);
+		cr_expect_str_eq(tb_error(), expected);
 	}
 }
 

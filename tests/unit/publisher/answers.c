@@ -53,6 +53,21 @@ Test(answers, catalogue_is_filtered_and_paged)
 		       "(or '>' as the last part) with single dots between");
 }
 
+Test(answers, catalogue_with_adjacent_stars_is_refused)
+{
+	char pattern[TB_PATTERN_MAX + 1] = "", expected[sizeof(pattern) + 128];
+
+	memset(pattern, '*', 120);
+	strcat(pattern, "z");
+	snprintf(expected, sizeof(expected),
+		 "topic pattern: found \"%s\", expected a single '*' where \"**\" stands: both "
+		 "match "
+		 "the same names",
+		 pattern);
+	client_open(&client);
+	expect_refusal(catalogue(pattern, 0), 0, EINVAL, expected);
+}
+
 Test(answers, schema_comes_in_parts_unchanged)
 {
 	struct tb_schema *schema = NULL;
