@@ -2,6 +2,7 @@
 #include "publisher/pubd/fit.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <grp.h>
 #include <pwd.h>
 
@@ -94,18 +95,20 @@ static bool feed_fits(const struct settings *settings, struct settings_feed *fee
 	return result == 0;
 }
 
-/* The first bytes of a file show whether a feed can read it. */
+/* The first bytes of a file show whether a feed can read it. A file that cannot be opened is
+ * reported already. */
 static bool file_fits(const struct settings *settings, const struct settings_feed *feed,
 		      FILE *errors)
 {
 	struct source *source;
+	int result;
 
 	if (feed->type != SETTINGS_ITCH50 || !feed->path)
 		return true;
-	if (source_file_open(&source, feed->path) == 0) {
-		source_close(source);
+	result = source_file_open(&source, feed->path);
+	source_close(source);
+	if (result != -EBADMSG)
 		return true;
-	}
 	fprintf(errors, "%s:%u:%u: feeds[%zu].path: %s\n", settings->path, feed->line, feed->column,
 		(size_t)(feed - settings->feeds), tb_error());
 	return false;

@@ -470,6 +470,13 @@ class Days(Bench):
                                      rf"\A\S*pubd\.yaml:4:\d+: feeds\[0\]\.path: \S*day\.{name}: looks like {what}")
                     self.assertRegex(pubd.err.read_text(), r", expected a BinaryFILE of ITCH 5\.0, plain .*; .*\n\Z")
 
+    def test_file_that_cannot_be_opened_is_reported_once(self):
+        for path in (self.folder / "missing", self.folder, self.file("empty", "")):
+            pubd = self.begin(PUBD, "--check", self.file("pubd.yaml", settings(itch(path), ["quote"])))
+            self.ends(pubd, 2)
+            self.assertEqual(pubd.err.read_text().count("feeds[0].path: "), 1, pubd.err.read_text())
+            self.assertEqual(pubd.err.read_text().count("\n"), 1, pubd.err.read_text())
+
     def test_check_of_a_file_reads_its_head_only(self):
         path = self.file("day.zst", struct.pack("<II", 0x184d2a50, 0xffffffff))
         os.truncate(path, 2**32 + 7)  # a frame that zstd skips
