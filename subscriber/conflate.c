@@ -34,7 +34,11 @@
  *       writer. There they are left behind the last record, and the values held of them are
  *       lost. The cause is corrupt, or overrun if READs of them failed.
  * J-I1  A record of an exempt kind is delivered at its place. Its slot's copy is not delivered
- *       ahead of the position, because the ring brings it. */
+ *       ahead of the position, because the ring brings it.
+ * J-I6  If an exempt kind is a value, the ring may bring an older value at any time. So no copy is
+ *       delivered ahead of the position then. The instrument is late instead: the next value of it
+ *       that the ring brings is delivered at its place. So no value goes back, and a value that is
+ *       replaced all the time comes in each interval. */
 #include "subscriber/conflate.h"
 
 #include <stdlib.h>
@@ -57,6 +61,11 @@ static void bit_set(uint64_t *bits, uint32_t at)
 	bits[at / 64] |= UINT64_C(1) << at % 64;
 }
 
+static void bit_clear(uint64_t *bits, uint32_t at)
+{
+	bits[at / 64] &= ~(UINT64_C(1) << at % 64);
+}
+
 struct conflate *conflate_new(const struct region_shape *shape, const uint64_t *exempt,
 			      uint64_t interval_ns, uint64_t now_ns)
 {
@@ -69,13 +78,17 @@ struct conflate *conflate_new(const struct region_shape *shape, const uint64_t *
 	conflate->exempt = exempt;
 	for (unsigned int i = 0; i < EXEMPT_KIND_WORDS; i++)
 		conflate->exempts |= exempt[i] != 0;
+	for (unsigned int kind = 0; kind < EXEMPT_KIND_WORDS * 64; kind++)
+		conflate->in_order |= bit_of(exempt, kind) && record_is_value((uint8_t)kind, 0);
 	conflate->interval_ns = interval_ns;
 	conflate->ends_ns = now_ns + interval_ns;
 	conflate->seen = calloc(shape->capacity, sizeof(*conflate->seen));
 	conflate->held = calloc(shape->capacity, sizeof(*conflate->held));
 	conflate->delivered = calloc(words, sizeof(*conflate->delivered));
 	conflate->due = calloc(words, sizeof(*conflate->due));
-	if (conflate->seen && conflate->held && conflate->delivered && conflate->due)
+	conflate->late = calloc(words, sizeof(*conflate->late));
+	if (conflate->seen && conflate->held && conflate->delivered && conflate->due &&
+	    conflate->late)
 		return conflate;
 	conflate_free(conflate);
 	return NULL;
@@ -89,6 +102,7 @@ void conflate_free(struct conflate *conflate)
 	free(conflate->held);
 	free(conflate->delivered);
 	free(conflate->due);
+	free(conflate->late);
 	free(conflate);
 }
 
@@ -172,7 +186,7 @@ static void due_clear(struct conflate *conflate, uint32_t instrument)
 {
 	if (!bit_of(conflate->due, instrument))
 		return;
-	conflate->due[instrument / 64] &= ~(UINT64_C(1) << instrument % 64);
+	bit_clear(conflate->due, instrument);
 	conflate->due_count--;
 }
 
@@ -246,12 +260,25 @@ static struct conflate_verdict exempt_passes(struct conflate *conflate, const st
 	return verdict;
 }
 
+/* A value that was late comes at its place, unless it is a clear of an unknown instrument. */
+static bool is_late(const struct conflate *conflate, const struct record *record)
+{
+	return bit_of(conflate->late, record->instrument) &&
+	       record->sequence > conflate->seen[record->instrument] &&
+	       record_is_value(record->kind, record->flags) &&
+	       (record->kind != TB_KIND_CLEAR || bit_of(conflate->delivered, record->instrument));
+}
+
 struct conflate_verdict conflate_passes(struct conflate *conflate, const struct record *record)
 {
 	const uint64_t sequence = record->sequence, seen = conflate->seen[record->instrument];
 
 	if (is_exempt(conflate, record->kind))
 		return exempt_passes(conflate, record); /* J-I1 */
+	if (is_late(conflate, record)) {
+		bit_clear(conflate->late, record->instrument);
+		return exempt_passes(conflate, record); /* J-I6 */
+	}
 	conflate->quiet++;
 	if (!record_is_value(record->kind, record->flags) || sequence < seen)
 		return (struct conflate_verdict){ .skipped = 1 };
@@ -273,7 +300,7 @@ static bool copy_waits(const struct conflate *conflate, const struct record *cop
 	if (copy->sequence <= seen || copy->sequence <= conflate->floor)
 		return true; /* nothing is new */
 	return copy->sequence > position &&
-	       (is_exempt(conflate, copy->kind) /* J-I1 */ || seen > reach /* Z-I4 */);
+	       (conflate->in_order /* J-I1, J-I6 */ || seen > reach /* Z-I4 */);
 }
 
 struct conflate_verdict conflate_takes(struct conflate *conflate, const struct record *copy,
@@ -288,6 +315,8 @@ struct conflate_verdict conflate_takes(struct conflate *conflate, const struct r
 	due_clear(conflate, instrument);
 	/* Also if the copy waits: its slot has the held value no more. */
 	verdict.skipped = held_replace(conflate, instrument, 0);
+	if (conflate->in_order && copy->sequence > position)
+		bit_set(conflate->late, instrument); /* J-I6 */
 	if (copy_waits(conflate, copy, position) ||
 	    (copy->kind == TB_KIND_CLEAR && !bit_of(conflate->delivered, instrument) /* Z-I8 */)) {
 		verdict.deliver = false;
@@ -300,6 +329,7 @@ struct conflate_verdict conflate_takes(struct conflate *conflate, const struct r
 		verdict.skipped = 0;
 	}
 	verdict.image = copy->sequence <= position && copy->sequence != held; /* Z-I5 */
+	bit_clear(conflate->late, instrument);
 	value_delivered(conflate, instrument, copy->sequence);
 	return verdict;
 }
@@ -313,6 +343,7 @@ void conflate_empty(struct conflate *conflate, uint32_t instrument)
 uint64_t conflate_forget(struct conflate *conflate, uint32_t instrument)
 {
 	due_clear(conflate, instrument);
+	bit_clear(conflate->late, instrument);
 	return held_replace(conflate, instrument, 0);
 }
 

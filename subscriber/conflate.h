@@ -25,6 +25,7 @@ struct conflate {
 	enum conflate_phase phase;
 	bool active;              /* false while an image is made first */
 	bool exempts;             /* some kinds are exempt: the ring is always read */
+	bool in_order;            /* some of them are values: no value is ahead (J-I6) */
 	bool all;                 /* a gap may hide values of any instrument */
 	bool whole;               /* this pass is over all instruments */
 	bool pass_due;            /* this pass has not begun to copy */
@@ -49,6 +50,7 @@ struct conflate {
 			      * not delivered yet; 0: there is none */
 	uint64_t *delivered; /* a bit each: some record of it was delivered */
 	uint64_t *due;       /* a bit each: its slot is to be copied */
+	uint64_t *late;      /* a bit each: its slot was ahead of the position (J-I6) */
 };
 
 /* What becomes of a record or a copy, and what it adds to the accounts. A copy that is older than

@@ -325,7 +325,9 @@ struct tb_subscription_options {
 	uint32_t conflate_us;
 
 	/* Kinds, 1 to 255, of which each record is delivered when the ring brings it, in the order
-	 * of the ring. So it may come before an older record of a kind that is conflated. */
+	 * of the ring. So it may come before an older record of a kind that is conflated. If one of
+	 * these kinds is a value, no value comes ahead of the position. A newer value follows when
+	 * the ring brings it. */
 	const uint8_t *exempt_kinds;
 	size_t exempt_kind_count;         /* at most 256 */
 	const char *const *exempt_topics; /* patterns of topics that are not conflated */

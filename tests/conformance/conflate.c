@@ -90,7 +90,9 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 		if (n <= seen.last[record->instrument])
 			WRONG("%s: found %" PRIu64 " after %" PRIu64, name, n,
 			      seen.last[record->instrument]);
-		if (record->kind != seen.exempt_kind && ++seen.in_interval[record->instrument] > 1)
+		/* With exempt values, a value that is late may come in the next interval. */
+		if (record->kind != seen.exempt_kind &&
+		    ++seen.in_interval[record->instrument] > (seen.exempt_kind ? 2 : 1))
 			WRONG("%s: found a second value in an interval: %" PRIu64, name, n);
 		seen.last[record->instrument] = n;
 	} else {
@@ -897,6 +899,32 @@ Test(conflate, value_held_behind_an_exempt_record_is_skipped)
 	cr_expect_eq(counter(SUBSCRIPTION_RECORDS), 4);
 }
 
+/* The interval ends before the ring has brought the clear, whose slot has the newest value already.
+ * Four records of the ring come first, one in each poll. */
+Test(conflate, newer_value_comes_after_an_exempt_value)
+{
+	static const uint8_t clear_kind[] = { TB_KIND_CLEAR };
+
+	subscribe((struct tb_subscription_options){ .exempt_kinds = clear_kind,
+						    .exempt_kind_count = 1 });
+	seen.exempt_kind = TB_KIND_CLEAR;
+	update(0);
+	poll_all();
+	for (int i = 0; i < 4; i++)
+		publish(1, TB_KIND_CLEAR);
+	publish(0, TB_KIND_CLEAR);
+	update(0);
+	interval_pass();
+	while (subscription->sources->mapping.conflate->due_count > 0)
+		poll(1);
+	cr_assert_leq(subscription->sources->next, 6, "the clear of A was passed already");
+	poll_all();
+	interval();
+	cr_expect_eq(seen.last[0], 7);
+	cr_expect_eq(counter(SUBSCRIPTION_RECORDS), 6);
+	cr_expect_eq(counter(SUBSCRIPTION_SKIPPED), 1);
+}
+
 /* The ring still has a newer record of B. So only that torn value of B is given up. */
 Test(conflate, values_are_given_up_behind_the_last_record)
 {
@@ -1280,6 +1308,8 @@ static void any_history(struct tb_subscription_options options)
 	const int turns = scene_rounds(3000);
 
 	subscribe(options);
+	if (options.exempt_kind_count > 0 && changes_value(options.exempt_kinds[0]))
+		seen.exempt_kind = options.exempt_kinds[0];
 	for (int turn = 0; turn < turns; turn++) {
 		const size_t records = turn % 50 == 0 ? SLOTS + 1 + random_below(&chance, 2 * SLOTS)
 						      : random_below(&chance, 8);
@@ -1330,6 +1360,14 @@ Test(conflate, any_history_by_poll_has_exact_accounts)
 Test(conflate, any_history_with_exempt_kinds_has_exact_accounts)
 {
 	any_history((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
+						      .exempt_kind_count = 1 });
+}
+
+Test(conflate, any_history_with_exempt_values_has_exact_accounts)
+{
+	static const uint8_t user_kind[] = { TB_KIND_USER };
+
+	any_history((struct tb_subscription_options){ .exempt_kinds = user_kind,
 						      .exempt_kind_count = 1 });
 }
 

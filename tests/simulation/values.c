@@ -75,8 +75,11 @@ static void exempt_record(struct model *m, const struct tb_record *record)
 		return;
 	values_exempt_pass(m, sequence, sequence + 1);
 	model_content_check(m, record);
-	if (!truth_is_value(truth_at(m->epoch, sequence)) || sequence < m->table[i])
+	if (!truth_is_value(truth_at(m->epoch, sequence)))
 		return;
+	if (sequence <= m->table[i])
+		model_complain(m, "value %" PRIu64 " of %s comes after value %" PRIu64, sequence,
+			       record->name, m->table[i]);
 	m->table[i] = sequence;
 	m->dirty[i] = false;
 }

@@ -137,7 +137,7 @@ static struct {
 	unsigned int in_interval[INSTRUMENTS];
 	uint32_t at;                    /* the pass goes on with this slot */
 	uint64_t cleared[INSTRUMENTS];  /* a copy was a clear of an unknown instrument */
-	uint64_t exempted[INSTRUMENTS]; /* a copy was of an exempt kind, ahead */
+	uint64_t exempted[INSTRUMENTS]; /* a copy was ahead, and waits for the ring */
 	uint64_t ends_at;               /* the position or head that the interval covers */
 	unsigned int deliveries, images, ahead, jumps, gaps, failed;
 	char wrong[160];
@@ -162,7 +162,7 @@ static void deliver(uint64_t n, bool image)
 
 	if (reader.delivered[n] || reader.imaged[n])
 		WRONG("record %" PRIu64 " is delivered twice", n);
-	if (!is_exempt(n) && n <= reader.last[i])
+	if (is_value(n) && n <= reader.last[i])
 		WRONG("I%u: found %" PRIu64 " after %" PRIu64, i, n, reader.last[i]);
 	if (writer.record[n].kind == TB_KIND_CLEAR && !is_exempt(n) && !reader.known[i])
 		WRONG("found a clear of I%u, which the program does not know", i);
@@ -298,7 +298,7 @@ static void copy_take(uint32_t i)
 	}
 	if (writer.record[writer.value[i]].kind == TB_KIND_CLEAR && !reader.known[i])
 		reader.cleared[i] = writer.value[i];
-	if (is_exempt(writer.value[i]))
+	if (is_exempt(writer.value[i]) || exempt[TB_KIND_USER / 64] != 0)
 		reader.exempted[i] = writer.value[i];
 	verdict = conflate_takes(reader.conflate, &writer.record[writer.value[i]], reader.position);
 	reader.records += verdict.records;
@@ -584,6 +584,28 @@ Test(conflate, instrument_that_is_left_out_is_forgotten)
 	cr_expect_eq(conflate_leave(reader.conflate, left), 1);
 	cr_expect_not(conflate_is_due(reader.conflate, 1));
 	cr_expect(conflate_is_due(reader.conflate, 0));
+	history_end();
+}
+
+/* Otherwise a value that is replaced in each interval would never come. */
+Test(conflate, value_that_is_ahead_comes_with_the_ring)
+{
+	scene_begin(OWN_KINDS);
+	write_whole(0, TB_KIND_UPDATE);
+	ring_read();
+	write_whole(0, TB_KIND_USER);
+	write_whole(0, TB_KIND_UPDATE);
+	copy_take(0);
+	cr_expect_eq(reader.deliveries, 0, "record 3 is ahead of record 2");
+	cr_expect_eq(reader.skipped, 1);
+	ring_read();
+	ring_read();
+	cr_expect_eq(reader.deliveries, 2);
+	cr_expect_eq(reader.last[0], 3);
+	write_whole(0, TB_KIND_UPDATE);
+	ring_read();
+	cr_expect_eq(reader.deliveries, 2, "it is late no more");
+	account();
 	history_end();
 }
 
