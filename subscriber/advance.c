@@ -66,10 +66,12 @@ static void header_fetched(struct tb_source *source)
 	source->fetched_ns = 0;
 }
 
-/* Required names come first: a topic that lacks a name is not joined. */
+/* Required names come first: a topic that lacks a name is not joined. A topic that was joined stays
+ * joined: its new epoch may begin without names. */
 static void start(struct tb_source *source, const struct progress *progress)
 {
-	const int result = choice_scan_required(source, progress->instruments);
+	const int result =
+		source->rejoins ? 1 : choice_scan_required(source, progress->instruments);
 
 	if (result < 0) {
 		refuse(source, ENOENT);
@@ -236,7 +238,8 @@ bool advance_drained(const struct tb_source *source)
 
 /* A source that had begun reads the new epoch from its oldest record. A source that had not
  * begun starts where the subscription asked, and does not report the old epoch. A topic that a
- * merge went on without reports it, and joins at T, from its first record on. */
+ * merge went on without reports it, and joins at T, from its first record on. That holds although
+ * the epoch that ends may have had no start. */
 void advance_switch(struct tb_source *source)
 {
 	const uint64_t old_epoch = source->mapping.shape.epoch;
@@ -258,7 +261,7 @@ void advance_switch(struct tb_source *source)
 	source->look = true;
 	source->next = source->started = joins ? 0 : 1;
 	source->ahead_of_line = (struct ahead){ 0 };
-	source->rejoins = begun;
+	source->rejoins |= begun;
 	source->complete_ns = 0; /* a W counts for its own epoch (MG7) */
 	source->finished = source->left = source->leaving = source->final = false;
 	source->head = source->written = source->hint = source->entry_lost_ms = 0;

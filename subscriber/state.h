@@ -245,7 +245,7 @@ struct tb_source {
 	bool leaving;  /* the topic leaves when its memory was read */
 	bool final;    /* and the last line of it was read */
 	bool left;     /* and has left; it may come back */
-	bool rejoins;  /* it joins with a new epoch, after an epoch that was read */
+	bool rejoins;  /* an earlier epoch was read: it joins with a new epoch */
 
 	struct collection collected; /* for on_batch */
 	struct record record;        /* the copy that is proven and delivered */

@@ -1170,3 +1170,66 @@ Test(choice, other_topics_of_a_pattern_are_joined)
 	put("A");
 	UNTIL(times("appeared t") == 1);
 }
+
+static struct tb_group *group;
+
+static void put_grouped(const char *name)
+{
+	const uint64_t x = tb_topic_sequence(topic) + 1;
+	const struct tb_update update = { .size = sizeof(update),
+					  .instrument = (uint32_t)tb_instrument(topic, name),
+					  .kind = TB_KIND_UPDATE,
+					  .length = sizeof(x),
+					  .data = &x };
+
+	tb_group_message(group);
+	cr_assert_eq(tb_publish(topic, &update), 0, "%s", tb_error());
+	tb_group_flush(group);
+}
+
+static void join_merge(void)
+{
+	static const char *const names[] = { "A" };
+	struct tb_subscription_options options = options_of(names, 1);
+
+	group = scene_group(publisher, "g");
+	topic = scene_grouped(publisher, "m", 64, 0, group);
+	put_grouped("A");
+	options.flags = TB_NAMES_REQUIRED | TB_MERGE;
+	cr_assert_eq(tb_subscribe(subscriber, "m", &options, &subscription), 0, "%s", tb_error());
+	put_grouped("A");
+	UNTIL(notes.records == 1);
+}
+
+static void comes_back(void)
+{
+	put_grouped("B");
+	UNTIL(times("no_instrument m A") == 1);
+	put_grouped("A");
+	UNTIL(notes.records == 2);
+	cr_expect_not(notes.refused, "%s", notes.text);
+}
+
+/* The merge went on without it, and its new epoch has no name yet. */
+Test(choice, merged_topic_that_ended_comes_back_without_a_name)
+{
+	join_merge();
+	cr_assert_eq(tb_topic_end(topic), 0);
+	UNTIL(notes.ended);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	comes_back();
+}
+
+/* The epoch between them had no start. */
+Test(choice, merged_topic_that_restarts_twice_comes_back)
+{
+	join_merge();
+	cr_assert_eq(tb_topic_end(topic), 0);
+	UNTIL(notes.ended);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	atomic_fetch_xor(check_of_line(), 1);
+	UNTIL(subscription->sources->next == 0 && subscription->sources->invalid > 0);
+	atomic_fetch_xor(check_of_line(), 1);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	comes_back();
+}
