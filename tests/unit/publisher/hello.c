@@ -163,6 +163,20 @@ Test(hello, replayed_hello_from_another_address_is_refused)
 	cr_expect(was_logged(LATE), "%s", logged);
 }
 
+/* The cookie, not the connection, shows that the process had its challenge. */
+Test(hello, second_hello_without_a_first_is_accepted_from_its_process)
+{
+	struct client again = { 0 };
+
+	clock_stop();
+	client_open(&client);
+	again.handshake = client.handshake;
+	client_connect(&again, client.hello, sizeof(client.hello));
+	UNTIL(&again, again.welcomes > 0 || again.gones > 0);
+	cr_expect_eq(again.welcomes, 1, "%s", again.why);
+	client_close(&again);
+}
+
 Test(hello, replayed_hello_is_refused_after_the_window)
 {
 	uint8_t hello[FABRIC_HELLO_BYTES];
