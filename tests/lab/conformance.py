@@ -8,7 +8,7 @@ from hosts import Skipped
 
 
 # Instead of 1000, 100000, 1000 and 100 %, as emulation is slow.
-CONNECTIONS, RECORDS, JOINS, ROUNDS = 100, 5000, 20, 10
+CONNECTIONS, RECORDS, JOINS, ROUNDS = 100, 5000, 10, 10
 # Each program runs over a single kind, unless TICKBUS_LAB_CONFORMANCE=all. What tickbus does above a fabric is shown
 # over shm and bytewise, too. Programs of the fabric itself run over both kinds.
 SIW = {"choice", "conflate", "watch", "values", "batches", "quality", "jumps"}
