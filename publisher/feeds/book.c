@@ -59,6 +59,7 @@ void book_close(struct book *book)
 
 void book_clear(struct book *book)
 {
+	book->void_orders = 0;
 	for (unsigned i = 0; i < BOOK_SYMBOLS * 2; i++)
 		levels_clear(book, i / 2, i % 2);
 	book_orders_clear(&book->orders);
@@ -77,6 +78,23 @@ static void touch(struct book *book, uint16_t locate, uint32_t depth)
 		return;
 	}
 	book->touched[book->touched_count++] = (struct book_touch){ locate, depth };
+}
+
+/* The levels go, as each was made for an order. Finding the orders would cost a search of the whole
+ * table, however often a hostile feed asks for it. */
+void book_forget(struct book *book, uint16_t locate)
+{
+	book->touched_count = 0;
+	for (unsigned side = 0; side < 2; side++) {
+		struct book_side *levels = &book->symbols[locate].sides[side];
+
+		for (uint32_t i = 0; i < levels->count; i++)
+			book->void_orders += levels->levels[i].orders;
+		book->void_orders += book_far_orders(&book->far[locate][side]);
+		levels_clear(book, locate, side);
+		levels->forgotten++;
+	}
+	touch(book, locate, 0);
 }
 
 static struct book_side *side_of(const struct book *book, const struct book_order *order)
@@ -265,9 +283,27 @@ static void order_remove(struct book *book, struct book_order *order)
 	book_orders_remove(&book->orders, order);
 }
 
+static __attribute__((noinline)) struct book_order *void_remove(struct book *book,
+								struct book_order *order)
+{
+	book_orders_remove(&book->orders, order);
+	book->void_orders--;
+	return NULL;
+}
+
+/* The live order, or NULL. */
+static inline struct book_order *find(struct book *book, uint64_t reference)
+{
+	struct book_order *order = book_orders_find(&book->orders, reference);
+
+	if (order && __builtin_expect(order->forgotten != side_of(book, order)->forgotten, 0))
+		return void_remove(book, order);
+	return order;
+}
+
 static int add(struct book *book, const struct book_order *order)
 {
-	struct book_order *old = book_orders_find(&book->orders, order->reference);
+	struct book_order *old = find(book, order->reference);
 	int flags = 0, result;
 
 	if (old) {
@@ -284,15 +320,16 @@ static int add(struct book *book, const struct book_order *order)
 	return flags;
 }
 
-int book_add(struct book *book, const struct book_order *order)
+int book_add(struct book *book, struct book_order *order)
 {
+	order->forgotten = side_of(book, order)->forgotten;
 	book->touched_count = 0;
 	return add(book, order);
 }
 
 int book_reduce(struct book *book, uint64_t reference, uint32_t shares, struct book_order *taken)
 {
-	struct book_order *order = book_orders_find(&book->orders, reference);
+	struct book_order *order = find(book, reference);
 	int flags = 0;
 
 	book->touched_count = 0;
@@ -313,7 +350,7 @@ int book_reduce(struct book *book, uint64_t reference, uint32_t shares, struct b
 
 int book_delete(struct book *book, uint64_t reference)
 {
-	struct book_order *order = book_orders_find(&book->orders, reference);
+	struct book_order *order = find(book, reference);
 
 	book->touched_count = 0;
 	if (!order)
@@ -325,7 +362,7 @@ int book_delete(struct book *book, uint64_t reference)
 int book_replace(struct book *book, uint64_t reference, uint64_t new_reference, uint32_t shares,
 		 uint32_t price)
 {
-	struct book_order *order = book_orders_find(&book->orders, reference), new;
+	struct book_order *order = find(book, reference), new;
 
 	book->touched_count = 0;
 	if (!order)

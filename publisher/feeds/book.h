@@ -33,7 +33,8 @@
 struct book_side {
 	struct book_level *levels; /* the near levels: ranks ascend; the best level is the last */
 	uint16_t count, capacity;
-	bool far; /* there are worse levels, which are in the book's `far` */
+	bool far;           /* there are worse levels, which are in the book's `far` */
+	uint16_t forgotten; /* how often the side was forgotten: earlier orders are void */
 };
 
 struct book_symbol {
@@ -52,6 +53,7 @@ struct book {
 	struct book_far (*far)[2];   /* by locate and side: the far levels */
 	struct book_touch touched[2];
 	unsigned touched_count; /* of the last change */
+	size_t void_orders;     /* in the table, of symbols that were forgotten since */
 };
 
 /* Flags that a change returns. Or -ENOMEM: no memory for the new order, and the order that it
@@ -69,12 +71,24 @@ void book_close(struct book *);
 /* Empties all books. */
 void book_clear(struct book *);
 
-int book_add(struct book *, const struct book_order *order);
+/* Sets `forgotten` of the order, and adds a copy. */
+int book_add(struct book *, struct book_order *order);
 
 /* Takes shares from an order. *taken is that order, with the shares that were taken. */
 int book_reduce(struct book *, uint64_t reference, uint32_t shares, struct book_order *taken);
 
 int book_delete(struct book *, uint64_t reference);
+
+/* Removes all orders of a symbol, at most BOOK_FORGETS times. They are void at once, and leave the
+ * table when their references come again. Touches the symbol. */
+void book_forget(struct book *, uint16_t locate);
+#define BOOK_FORGETS UINT16_MAX
+
+/* The number of live orders. */
+static inline size_t book_live(const struct book *book)
+{
+	return book->orders.count - book->void_orders;
+}
 
 /* The new order keeps side and symbol of the old order. */
 int book_replace(struct book *, uint64_t reference, uint64_t new_reference, uint32_t shares,

@@ -61,6 +61,22 @@ struct book_level *book_far_best(const struct book_far *far)
 	return reached;
 }
 
+static void orders_add(const void *node, VISIT visit, void *sum)
+{
+	const struct book_level *const *level = node;
+
+	if (visit == postorder || visit == leaf)
+		*(size_t *)sum += (*level)->orders;
+}
+
+size_t book_far_orders(const struct book_far *far)
+{
+	size_t sum = 0;
+
+	twalk_r(far->root, orders_add, &sum);
+	return sum;
+}
+
 void book_far_clear(struct book_far *far)
 {
 	tdestroy(far->root, free);

@@ -7,6 +7,7 @@
 #ifndef TICKBUS_FEEDS_BOOK_FAR_H
 #define TICKBUS_FEEDS_BOOK_FAR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct book_level {
@@ -34,5 +35,8 @@ void book_far_remove(struct book_far *, struct book_level *);
 struct book_level *book_far_best(const struct book_far *);
 
 void book_far_clear(struct book_far *);
+
+/* The number of orders at all its levels. */
+size_t book_far_orders(const struct book_far *);
 
 #endif

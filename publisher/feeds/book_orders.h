@@ -38,6 +38,7 @@ struct book_order {
 	uint32_t shares;
 	uint16_t locate;
 	uint8_t side;
+	uint16_t forgotten; /* of its side, when it was added */
 };
 
 /* A word about a group. Its first bytes are the tags of the places, 0: a free place. Its last byte

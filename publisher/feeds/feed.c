@@ -37,7 +37,8 @@ struct feed {
 	/* Written for each message, so in lines of their own: */
 	_Alignas(64) uint64_t message; /* number of the current message, from 1 */
 	struct day_marks marks;
-	bool incomplete; /* a day lacked its beginning or its end */
+	bool incomplete; /* a day lacked its beginning, its end, or something between */
+	bool defective;  /* a message of this day could not be used as it is */
 	bool paced;      /* the pace has begun */
 	pthread_t thread;
 	bool started;
@@ -91,6 +92,14 @@ static bool feed_fails(const struct feed *feed)
 	return feed->incomplete && feed->options.incomplete == FEED_FAIL;
 }
 
+static void report_suspect(struct feed *feed, enum tb_quality_cause cause, const char *text)
+{
+	feed->incomplete = true;
+	feed_log(feed, feed_fails(feed) ? TB_LOG_ERROR : TB_LOG_WARNING,
+		 "%s: %s; the feed's topics are suspect", feed->source->name, text);
+	make_suspect(feed, cause);
+}
+
 /* Reports a day that lacks its beginning or its end. */
 static void report_incomplete(struct feed *feed, enum tb_quality_cause cause)
 {
@@ -100,16 +109,28 @@ static void report_incomplete(struct feed *feed, enum tb_quality_cause cause)
 		day_marks_no_start(&feed->marks, text);
 	else
 		day_marks_no_end(&feed->marks, text);
-	feed->incomplete = true;
-	feed_log(feed, feed_fails(feed) ? TB_LOG_ERROR : TB_LOG_WARNING,
-		 "%s: %s; the feed's topics are suspect", feed->source->name, text);
-	make_suspect(feed, cause);
+	report_suspect(feed, cause, text);
+}
+
+/* The first message of a day that could not be used as it is makes the topics suspect; counters
+ * have them all. Its own records come first. */
+static void report_defect(struct feed *feed, uint64_t offset, const char *why)
+{
+	char text[READING_WHY_BYTES + 64];
+
+	if (feed->defective)
+		return;
+	feed->defective = true;
+	snprintf(text, sizeof(text), "message at byte %llu: %s", (unsigned long long)offset, why);
+	report_suspect(feed, TB_QUALITY_MISSING, text);
 }
 
 static void note_message(struct feed *feed, const struct source_message *message)
 {
-	if (day_marks_note(&feed->marks, message) && !feed->marks.started)
+	if (day_marks_note(&feed->marks, message) && !feed->marks.started) {
+		market_partial(feed->market);
 		report_incomplete(feed, TB_QUALITY_NO_START);
+	}
 }
 
 /* At the end of the source: result 0, or the error that stopped it. A feed that must end has no
@@ -231,23 +252,41 @@ static bool await_message(struct feed *feed, const struct source_message *raw)
 	return wait_until(feed, feed->options.wait, due_ns);
 }
 
+/* Publishes what is held of a message. A record that its topic had no room for makes the day
+ * incomplete. */
+static int end_message(struct feed *feed)
+{
+	const int result = outputs_end_message(feed->outputs);
+
+	feed->incomplete |= result > 0;
+	return result < 0 ? result : 0;
+}
+
+static int read_message(struct feed *feed, const struct source_message *message)
+{
+	int result, ended;
+
+	if (message->ahead)
+		market_expect(feed->market, message->ahead, message->ahead_length);
+	note_message(feed, message);
+	result = market_message(feed->market, message);
+	ended = end_message(feed);
+	if (result == MARKET_DEFECT)
+		report_defect(feed, message->offset, market_why(feed->market));
+	return result < 0 ? result : ended;
+}
+
 static int read_here(struct feed *feed)
 {
 	struct source_message message;
 	unsigned int batch = 0;
-	int result, ended;
+	int result;
 
 	while ((result = source_next(feed->source, &message)) > 0) {
 		if (feed->pace.speed_milli && !await_message(feed, &message))
 			return -EINTR;
 		feed->message++;
-		if (message.ahead)
-			market_expect(feed->market, message.ahead, message.ahead_length);
-		note_message(feed, &message);
-		result = market_message(feed->market, &message);
-		ended = outputs_end_message(feed->outputs);
-		if (result == 0)
-			result = ended;
+		result = read_message(feed, &message);
 		if (result < 0)
 			break;
 		if (++batch >= FEED_BATCH) {
@@ -278,11 +317,14 @@ static void on_read_output(void *user, uint64_t message, const struct market_out
 	outputs_take(feed->outputs, message, made);
 }
 
+static void on_read_defect(void *user, uint64_t offset, const char *why)
+{
+	report_defect(user, offset, why);
+}
+
 static int on_read_ended(void *user)
 {
-	struct feed *feed = user;
-
-	return outputs_end_message(feed->outputs);
+	return end_message(user);
 }
 
 static void on_read_idle(void *user)
@@ -330,7 +372,7 @@ static int read_source(struct feed *feed)
 
 	feed->message = 0;
 	feed->marks = (struct day_marks){ 0 };
-	feed->pace.begun = feed->paced = false;
+	feed->pace.begun = feed->paced = feed->defective = false;
 	result = starts_apart(feed) ? read_apart(feed) : read_here(feed);
 	return result == 0 && market_valid(feed->market) == valid ? none_valid(feed) : result;
 }
@@ -476,6 +518,7 @@ static int reading_make(struct feed *feed)
 		.midnight_ns = feed->options.midnight_ns,
 		.touch_ns = (uint64_t)feed->options.touch_ms * NS_PER_MS,
 		.no_start = on_no_start,
+		.defect = on_read_defect,
 		.output = on_read_output,
 		.ended = on_read_ended,
 		.idle = on_read_idle,

@@ -51,7 +51,8 @@ struct shown {
 
 struct symbol {
 	char stock[ITCH_STOCK_BYTES];    /* as in messages */
-	char name[ITCH_STOCK_BYTES + 1]; /* "" until a message gives it */
+	char name[ITCH_STOCK_BYTES + 1]; /* its first, "" until a message gives it */
+	uint32_t number;                 /* of its outputs; 0: its locate */
 	struct best best[2];
 	struct shown *shown;      /* set if depth10 is wanted and the symbol had a level */
 	struct trades *trades;    /* set if trades are wanted and the symbol traded */
@@ -60,11 +61,15 @@ struct symbol {
 
 struct market {
 	struct market_options options;
-	struct symbol *symbols; /* MARKET_SYMBOLS */
+	struct symbol *symbols;                /* MARKET_WIDE + 1 */
+	char (*renamed)[ITCH_STOCK_BYTES + 1]; /* names of the numbers from MARKET_RENAMED on */
+	uint32_t renamed_count;
 	/* Written for each message, so in lines of their own: market_name reads what is above. */
 	_Alignas(64) uint64_t now_ns; /* of the current message */
+	const char *why;              /* it could not be used as it is; NULL: it could */
 	struct book book;
 	uint64_t malformed;
+	bool partial; /* the day lacks its beginning */
 	uint64_t counters[MARKET_COUNTER_COUNT];
 	struct book_ahead ahead;
 };
@@ -80,11 +85,18 @@ static void count(struct market *market, unsigned counter)
 	set(market, counter, market->counters[counter] + 1);
 }
 
+/* The current message cannot be used as it is. */
+static void defect(struct market *market, unsigned counter, const char *why)
+{
+	count(market, counter);
+	market->why = why;
+}
+
 static uint32_t saturate(struct market *market, uint64_t size, uint32_t most)
 {
 	if (size <= most)
 		return (uint32_t)size;
-	count(market, MARKET_COUNTER_SATURATED);
+	defect(market, MARKET_COUNTER_SATURATED, "a size is above what its field holds");
 	return most;
 }
 
@@ -96,16 +108,19 @@ static bool wanted(const struct market *market, enum market_select select)
 static void output_record(struct market *market, enum market_select select, uint32_t symbol,
 			  uint8_t kind, const void *data, size_t length)
 {
+	const uint32_t number = market->symbols[symbol].number;
 	struct market_output output = {
 		.select = select,
-		.symbol = market->symbols[symbol].name[0] ? symbol : MARKET_WIDE,
+		.symbol = number                            ? number
+			  : market->symbols[symbol].name[0] ? symbol
+							    : MARKET_WIDE,
 		.time_ns = market->now_ns,
 		.data = data,
 		.length = (uint16_t)length,
 		.kind = kind,
 	};
 
-	output.name = market->symbols[output.symbol].name;
+	output.name = market_name(market, output.symbol);
 	market->options.output(market->options.user, &output);
 }
 
@@ -208,7 +223,7 @@ static int evaluate(struct market *market)
 			result = evaluate_depth(market, touched->locate);
 	}
 	market->book.touched_count = 0;
-	set(market, MARKET_COUNTER_ORDERS, market->book.orders.count);
+	set(market, MARKET_COUNTER_ORDERS, book_live(&market->book));
 	return result;
 }
 
@@ -241,12 +256,16 @@ static int count_flags(struct market *market, int flags)
 {
 	if (flags <= 0)
 		return flags;
-	if (flags & BOOK_UNKNOWN)
+	if (flags & BOOK_UNKNOWN && market->partial)
 		count(market, MARKET_COUNTER_UNKNOWN_REFERENCE);
+	else if (flags & BOOK_UNKNOWN)
+		defect(market, MARKET_COUNTER_UNKNOWN_REFERENCE, "it changes an unknown order");
 	if (flags & BOOK_CLAMPED)
-		count(market, MARKET_COUNTER_CLAMPED);
+		defect(market, MARKET_COUNTER_CLAMPED,
+		       "it executes or cancels more than was left of its order");
 	if (flags & BOOK_LIVE)
-		count(market, MARKET_COUNTER_LIVE_REFERENCE);
+		defect(market, MARKET_COUNTER_LIVE_REFERENCE,
+		       "it adds an order under the reference of a live order");
 	return 0;
 }
 
@@ -263,24 +282,44 @@ static int on_add(struct market *market, uint16_t locate, const struct itch_add 
 	return count_flags(market, book_add(&market->book, &order));
 }
 
-/* price NULL: the price of the resting order. */
-static int on_executed(struct market *market, uint64_t reference, uint32_t shares, uint64_t match,
-		       const uint32_t *price, bool printed)
+/* The message says what was executed, even if the book has less. */
+static int on_executed(struct market *market, const struct itch_executed *message)
 {
 	struct book_order taken;
-	int flags = book_reduce(&market->book, reference, shares, &taken);
+	const int flags = book_reduce(&market->book, message->reference, message->shares, &taken);
 	struct tb_trade trade;
 	int result = 0;
 
-	if (!(flags & BOOK_UNKNOWN) && printed) {
+	if (!(flags & BOOK_UNKNOWN)) {
 		trade = (struct tb_trade){
-			.price = price ? *price : taken.price,
-			.match_id = match,
+			.price = taken.price,
+			.match_id = message->match,
 			.aggressor = { taken.side == BOOK_BUY ? 'S' : 'B' },
 			.condition = { ' ', ' ', ' ' },
 		};
-		result = make_trade(market, taken.locate, &trade, taken.shares);
+		result = make_trade(market, taken.locate, &trade, message->shares);
 	}
+	return result < 0 ? result : count_flags(market, flags);
+}
+
+/* The message has all of the trade but the aggressor, which is null if the order is unknown. */
+static int on_priced(struct market *market, uint16_t locate, const struct itch_priced *message)
+{
+	struct book_order taken;
+	const int flags = book_reduce(&market->book, message->reference, message->shares, &taken);
+	const bool known = !(flags & BOOK_UNKNOWN);
+	struct tb_trade trade = {
+		.price = message->price,
+		.match_id = message->match,
+		.aggressor = { !known                   ? '\0'
+			       : taken.side == BOOK_BUY ? 'S'
+							: 'B' },
+		.condition = { ' ', ' ', ' ' },
+	};
+	int result = 0;
+
+	if (message->printable == ITCH_PRINTABLE && (known || market->symbols[locate].name[0]))
+		result = make_trade(market, known ? taken.locate : locate, &trade, message->shares);
 	return result < 0 ? result : count_flags(market, flags);
 }
 
@@ -342,7 +381,8 @@ static int on_status(struct market *market, const struct itch_message *message)
 		statuses_init(symbol->status);
 	}
 	if (!statuses_merge(symbol->status, message)) {
-		count(market, MARKET_COUNTER_UNKNOWN_MARKET);
+		defect(market, MARKET_COUNTER_UNKNOWN_MARKET,
+		       "it halts trading at a market without a field");
 		return 0;
 	}
 	symbol->status->source_time = market->now_ns;
@@ -398,12 +438,9 @@ ITCH_INLINE int apply(struct market *market, const struct itch_message *message)
 	case 'F':
 		return on_add(market, message->locate, &message->add);
 	case 'E':
-		return on_executed(market, message->executed.reference, message->executed.shares,
-				   message->executed.match, NULL, true);
+		return on_executed(market, &message->executed);
 	case 'C':
-		return on_executed(market, message->priced.reference, message->priced.shares,
-				   message->priced.match, &message->priced.price,
-				   message->priced.printable == ITCH_PRINTABLE);
+		return on_priced(market, message->locate, &message->priced);
 	case 'X':
 		return count_flags(market, book_reduce(book, message->cancel.reference,
 						       message->cancel.shares, &taken));
@@ -439,17 +476,46 @@ ITCH_INLINE int apply(struct market *market, const struct itch_message *message)
 	return 0;
 }
 
-/* Gives a locate its name, from the first message that has one for it. */
-static __attribute__((noinline)) int name_set(struct market *market, uint16_t locate,
-					      const char *stock)
+static void symbol_forget(struct symbol *symbol)
 {
-	struct symbol *symbol = &market->symbols[locate];
+	free(symbol->shown);
+	free(symbol->trades);
+	free(symbol->status);
+	symbol->shown = NULL;
+	symbol->trades = NULL;
+	symbol->status = NULL;
+}
+
+/* A directory message gives a locate another name: from here on it is another instrument. The
+ * instrument before has an empty book. */
+static int symbol_rename(struct market *market, const struct itch_message *message, size_t length)
+{
+	struct symbol *symbol = &market->symbols[message->locate];
+	int result;
+
+	if (market->renamed_count == MARKET_RENAMES)
+		return error_set(EEXIST,
+				 "symbol: found another name for a stock locate, expected "
+				 "at most %d in a day",
+				 MARKET_RENAMES);
+	market->now_ns = market->options.midnight_ns + message->time_ns;
+	book_forget(&market->book, message->locate);
+	result = evaluate(market);
+	symbol_forget(symbol);
+	memcpy(market->renamed[market->renamed_count], message->directory.stock, length);
+	symbol->number = MARKET_RENAMED + market->renamed_count++;
+	memcpy(symbol->stock, message->directory.stock, ITCH_STOCK_BYTES);
+	return result;
+}
+
+/* Gives a locate its name: from the first message that has a name for it, and from each directory
+ * message. -EEXIST: another message has another name; it has no effect. */
+static __attribute__((noinline)) int name_set(struct market *market,
+					      const struct itch_message *message, const char *stock)
+{
+	struct symbol *symbol = &market->symbols[message->locate];
 	size_t length = ITCH_STOCK_BYTES;
 
-	if (symbol->name[0]) {
-		count(market, MARKET_COUNTER_NAME_CONFLICT);
-		return 0;
-	}
 	while (length && stock[length - 1] == ' ')
 		length--;
 	for (size_t i = 0; i < length; i++)
@@ -460,6 +526,14 @@ static __attribute__((noinline)) int name_set(struct market *market, uint16_t lo
 				(unsigned char)stock[i]);
 	if (!length)
 		return error_set(EBADMSG, "symbol: found only spaces, expected a name");
+	if (symbol->name[0] && message->type == 'R')
+		return symbol_rename(market, message, length);
+	if (symbol->name[0])
+		return error_set(
+			EEXIST, "symbol: found %.*s, expected %s, the name of locate %u",
+			(int)length, stock,
+			market_name(market, symbol->number ? symbol->number : message->locate),
+			message->locate);
 	memcpy(symbol->stock, stock, ITCH_STOCK_BYTES);
 	memcpy(symbol->name, stock, length);
 	count(market, MARKET_COUNTER_SYMBOLS);
@@ -473,13 +547,17 @@ static inline bool is_named(const struct market *market, uint16_t locate, const 
 	return symbol->name[0] && memcmp(symbol->stock, stock, ITCH_STOCK_BYTES) == 0;
 }
 
-static __attribute__((noinline)) void malformed(struct market *market, int result, uint64_t offset)
+static __attribute__((noinline)) int malformed(struct market *market, int result, uint64_t offset)
 {
-	count(market, result == -ENOMSG     ? MARKET_COUNTER_UNKNOWN_TYPE
-		      : result == -EMSGSIZE ? MARKET_COUNTER_WRONG_LENGTH
-					    : MARKET_COUNTER_BAD_VALUE);
+	defect(market,
+	       result == -ENOMSG     ? MARKET_COUNTER_UNKNOWN_TYPE
+	       : result == -EMSGSIZE ? MARKET_COUNTER_WRONG_LENGTH
+	       : result == -EEXIST   ? MARKET_COUNTER_NAME_CONFLICT
+				     : MARKET_COUNTER_BAD_VALUE,
+	       tb_error());
 	if (market->malformed++ < MARKET_MALFORMED_REPORTED && market->options.malformed)
 		market->options.malformed(market->options.user, offset, tb_error());
+	return MARKET_DEFECT;
 }
 
 void market_expect(struct market *market, const uint8_t *bytes, size_t length)
@@ -496,15 +574,16 @@ ITCH_INLINE int process(struct market *market, const struct source_message *raw,
 	int result = itch_decode_type(type, raw->bytes, raw->length, &message);
 
 	if (!result && (stock = itch_stock(&message)) && !is_named(market, message.locate, stock))
-		result = name_set(market, message.locate, stock);
-	if (__builtin_expect(result < 0, 0)) {
-		malformed(market, result, raw->offset);
-		return 0;
-	}
+		result = name_set(market, &message, stock);
+	if (__builtin_expect(result < 0, 0))
+		return malformed(market, result, raw->offset);
 	count(market, itch_number(type));
 	market->now_ns = market->options.midnight_ns + message.time_ns;
+	market->why = NULL;
 	result = apply(market, &message);
-	return result < 0 ? result : evaluate(market);
+	if (result == 0)
+		result = evaluate(market);
+	return result < 0 ? result : market->why ? MARKET_DEFECT : 0;
 }
 
 static __attribute__((noinline)) int process_any(struct market *market,
@@ -512,8 +591,7 @@ static __attribute__((noinline)) int process_any(struct market *market,
 {
 	if (raw->length)
 		return process(market, raw, (char)raw->bytes[0]);
-	malformed(market, itch_bad_frame(raw->bytes, 0), raw->offset);
-	return 0;
+	return malformed(market, itch_bad_frame(raw->bytes, 0), raw->offset);
 }
 
 /* Nearly all messages add, delete, replace or execute an order. Each of these has its own code. */
@@ -534,21 +612,34 @@ int market_message(struct market *market, const struct source_message *raw)
 
 const char *market_name(const struct market *market, uint32_t symbol)
 {
-	return market->symbols[symbol].name;
+	return symbol < MARKET_RENAMED ? market->symbols[symbol].name
+				       : market->renamed[symbol - MARKET_RENAMED];
 }
 
 static void symbols_clear(struct market *market)
 {
-	for (uint32_t i = 0; market->symbols && i < MARKET_SYMBOLS; i++) {
-		free(market->symbols[i].shown);
-		free(market->symbols[i].trades);
-		free(market->symbols[i].status);
+	for (uint32_t i = 0; market->symbols && i <= MARKET_WIDE; i++) {
+		symbol_forget(&market->symbols[i]);
 		memset(&market->symbols[i], 0, sizeof(market->symbols[i]));
 	}
+	for (uint32_t i = 0; i < market->renamed_count; i++)
+		memset(market->renamed[i], 0, sizeof(market->renamed[i]));
+	market->renamed_count = 0;
+}
+
+const char *market_why(const struct market *market)
+{
+	return market->why;
+}
+
+void market_partial(struct market *market)
+{
+	market->partial = true;
 }
 
 void market_clear(struct market *market)
 {
+	market->partial = false;
 	book_clear(&market->book);
 	symbols_clear(market);
 	strcpy(market->symbols[MARKET_WIDE].name, MARKET_WIDE_NAME);
@@ -566,9 +657,10 @@ int market_open(struct market **result_market, const struct market_options *opti
 		return error_set(ENOMEM, "market: no memory");
 	memset(market, 0, sizeof(*market));
 	market->options = *options;
-	market->symbols = calloc(MARKET_SYMBOLS, sizeof(*market->symbols));
-	result =
-		market->symbols ? book_open(&market->book) : error_set(ENOMEM, "market: no memory");
+	market->symbols = calloc(MARKET_WIDE + 1, sizeof(*market->symbols));
+	market->renamed = calloc(MARKET_RENAMES, sizeof(*market->renamed));
+	result = market->symbols && market->renamed ? book_open(&market->book)
+						    : error_set(ENOMEM, "market: no memory");
 	if (result < 0) {
 		market_close(market);
 		return result;
@@ -584,6 +676,7 @@ void market_close(struct market *market)
 		return;
 	symbols_clear(market);
 	free(market->symbols);
+	free(market->renamed);
 	book_close(&market->book);
 	free(market);
 }

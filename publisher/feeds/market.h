@@ -4,25 +4,28 @@
  *
  * Each message is evaluated once, in this order:
  *
- *   trade     E, C with printable Y, P, Q with shares: a trade. E has the price of the resting
- *             order, the others their own price. The aggressor is the side opposite to the resting
- *             order for E and C, null for P and Q. B takes a trade back: kind cancel with match and
- *             time, the rest null. If that trade was the value, the newest trade that stands
- *             follows as a correction, or a clear if the market knows none.
- *   status    H, h, Y, J for a symbol; S, V, W for the whole market. The record has all parts that
- *             are known, and says which message changed it.
- *   imbalance I. A price of 0 is null.
- *   definition R. A space is null.
+ *   trade     E, C with printable Y, P, Q with shares: a trade of the message's shares, even if the
+ *             book has less. E has the price of the resting order, the others their own price. So
+ *             C is a trade even if its order is unknown. The aggressor is the side opposite to the
+ *             resting order for E and C, null for P, Q, and C of an unknown order. B takes a trade
+ * back: kind cancel with match and time, the rest null. If that trade was the value, the newest
+ * trade that stands follows as a correction, or a clear if the market knows none. status    H, h,
+ * Y, J for a symbol; S, V, W for the whole market. The record has all parts that are known, and
+ * says which message changed it. imbalance I. A price of 0 is null. definition R. A space is null.
  *   quote     the best bid or ask price, or the total size at it, has changed. An empty side has a
  *             null price and size 0.
  *   depth10   any of the ten best levels of a side has changed. A missing level has a null price.
  *
- * A symbol is a stock locate. Its name is the first that a message gives it, R or another message
- * with a stock. Messages without a known symbol (S, V, W, and B for an unseen symbol) go to the
+ * A symbol is a stock locate under one name. R gives a locate its name; before it, the first other
+ * message with a stock does. If R gives another name, the locate is another symbol from there on,
+ * and the book of the symbol before is empty. Any other message with another name than the locate's
+ * has no effect. So no record has a name that neither its message nor its directory gave it.
+ * Messages without a known symbol (S, V, W, and B for an unseen symbol) go to the
  * symbol MARKET_WIDE.
  *
  * Errors   a malformed message is counted and has no effect; the first few are reported with their
- *          offset.
+ *          offset. A message with a defect is malformed, or disagrees with the book or with a name.
+ *          The caller learns each.
  * Threads  one thread at a time; any thread may read the counters.
  * Memory   that of the books, plus 80 bytes per symbol. If a symbol has them, its levels of depth10
  *          take 328 bytes, its last trades 264 and its status 72. */
@@ -52,7 +55,9 @@ extern const char *const market_selects[MARKET_SELECTS];
 
 #define MARKET_WIDE      65536    /* the symbol of messages for the whole market */
 #define MARKET_WIDE_NAME "market" /* lower case: no exchange names a symbol so */
-#define MARKET_SYMBOLS   65537
+#define MARKET_RENAMED   65537    /* the first symbol of a locate that was renamed */
+#define MARKET_RENAMES   65535    /* in a day */
+#define MARKET_SYMBOLS   (MARKET_RENAMED + MARKET_RENAMES)
 
 struct market_output {
 	enum market_select select;
@@ -84,8 +89,18 @@ void market_close(struct market *);
 /* Fetches the memory that a later message will need. The message is not checked. */
 void market_expect(struct market *, const uint8_t *bytes, size_t length);
 
-/* Processes one message. 0, or -ENOMEM: the books are no longer right. */
+/* The day lacks its beginning: until market_clear, a change of an unknown order is no defect. */
+void market_partial(struct market *);
+
+#define MARKET_DEFECT 1
+
+/* Processes one message. 0; MARKET_DEFECT: it cannot be used as it is, and the records from here on
+ * may be wrong; or -ENOMEM: the books are no longer right. */
 int market_message(struct market *, const struct source_message *message);
+
+/* Why the last message has a defect: "it changes an unknown order". Valid until the next message.
+ */
+const char *market_why(const struct market *);
 
 /* The name of a symbol for which there was an output. Any thread that has seen the output may read
  * it. Valid until market_clear. */
@@ -116,7 +131,7 @@ const struct tb_counter *market_counter_table(size_t *count);
 	X(LIVE_REFERENCE, "live_reference", "messages",                                            \
 	  "orders added under the reference of a live order, which was removed first")             \
 	X(NAME_CONFLICT, "name_conflict", "messages",                                              \
-	  "messages whose symbol differs from the first seen with their stock locate")             \
+	  "messages whose symbol is not that of their stock locate; without effect")               \
 	X(SATURATED, "saturated", "sizes",                                                         \
 	  "sizes above what their field holds, published as the most that it holds")               \
 	X(UNKNOWN_MARKET, "unknown_market", "messages",                                            \

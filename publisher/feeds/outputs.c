@@ -21,7 +21,8 @@ struct output {
 	struct feed_topic to;
 	struct projection projection;
 	int32_t *instruments; /* by symbol of the market */
-	bool full_reported;
+	bool full;            /* it had no room for an instrument */
+	bool full_due;        /* and its quality does not say so yet */
 	/* The topic's latest record of the current message, until the next record or the message's
 	 * end says whether it is the last. */
 	struct tb_update held;
@@ -36,14 +37,15 @@ struct outputs {
 	size_t count;
 	struct output **holders; /* that hold a record */
 	size_t holder_count;
-	int error; /* of the first record that could not be published */
+	bool full_due; /* of an output */
+	int error;     /* of the first record that could not be published */
 };
 
 /* -- publishing ---------------------------------------------------------------------------------
  */
 
 /* The instrument of a symbol, or INSTRUMENT_NONE when the topic has no room for it. */
-static int32_t instrument_of(const struct outputs *outputs, struct output *output,
+static int32_t instrument_of(struct outputs *outputs, struct output *output,
 			     const struct market_output *made)
 {
 	int32_t *instrument = &output->instruments[made->symbol];
@@ -54,10 +56,12 @@ static int32_t instrument_of(const struct outputs *outputs, struct output *outpu
 	if (*instrument == INSTRUMENT_NEW) {
 		index = tb_instrument(output->to.topic, made->name);
 		*instrument = index >= 0 ? index : INSTRUMENT_NONE;
-		if (index < 0 && !output->full_reported) {
-			output->full_reported = true;
+		if (index < 0 && !output->full) {
+			output->full = output->full_due = outputs->full_due = true;
 			feed_say(outputs->say, TB_LOG_WARNING,
-				 "%s; `tickbus stat` counts the skipped messages", tb_error());
+				 "%s; `tickbus stat` counts the skipped messages, and the topic is "
+				 "suspect",
+				 tb_error());
 		}
 	}
 	if (*instrument == INSTRUMENT_NONE)
@@ -107,12 +111,26 @@ void outputs_take(struct outputs *outputs, uint64_t message, const struct market
 			hold(outputs, &outputs->all[i], message, made);
 }
 
+/* A topic without room for an instrument lacks records from here on. */
+static __attribute__((noinline)) int full_report(struct outputs *outputs)
+{
+	tb_group_message(outputs->group);
+	for (size_t i = 0; i < outputs->count; i++) {
+		if (outputs->all[i].full_due)
+			tb_topic_quality(outputs->all[i].to.topic, TB_QUALITY_SUSPECT,
+					 TB_QUALITY_MISSING);
+		outputs->all[i].full_due = false;
+	}
+	outputs->full_due = false;
+	return outputs->error < 0 ? outputs->error : OUTPUTS_FULL;
+}
+
 int outputs_end_message(struct outputs *outputs)
 {
 	for (size_t i = 0; i < outputs->holder_count; i++)
 		publish(outputs, outputs->holders[i], TB_FLAG_LAST);
 	outputs->holder_count = 0;
-	return outputs->error;
+	return outputs->full_due ? full_report(outputs) : outputs->error;
 }
 
 /* -- opening ------------------------------------------------------------------------------------
@@ -200,6 +218,7 @@ int outputs_restart(struct outputs *outputs)
 	for (size_t i = 0; i < outputs->count && result == 0; i++) {
 		result = tb_topic_restart(outputs->all[i].to.topic);
 		instruments_forget(&outputs->all[i]);
+		outputs->all[i].full = false;
 	}
 	return result;
 }

@@ -19,7 +19,13 @@
 #include "publisher/feeds/queue.h"
 #include "tickbus/error.h"
 
-enum what { OUTPUT = 1, NO_START, END };
+enum what { OUTPUT = 1, NO_START, DEFECT, END };
+
+/* Behind an entry DEFECT. */
+struct defect {
+	uint64_t offset;
+	char why[READING_WHY_BYTES];
+};
 
 /* An entry of the queue, and behind it an output's data. A quote or a trade takes one line. */
 struct entry {
@@ -45,6 +51,7 @@ struct reading {
 	pthread_t thread;
 	/* The reading thread writes this for each message, so in lines apart: */
 	_Alignas(64) struct reading_place place;
+	bool defective;            /* a message could not be used as it is */
 	_Atomic uint64_t messages; /* place.message, for the feed's thread */
 	_Alignas(64) int result;
 	char error[ERROR_BYTES];
@@ -115,6 +122,20 @@ static void put_no_start(struct reading *reading)
 	queue_add(reading->queue);
 }
 
+static void put_defect(struct reading *reading, uint64_t offset)
+{
+	struct defect *defect;
+	struct entry *entry = reading->defective ? NULL : room(reading, DEFECT, sizeof(*defect));
+
+	reading->defective = true;
+	if (!entry)
+		return;
+	defect = (struct defect *)(entry + 1);
+	defect->offset = offset;
+	snprintf(defect->why, sizeof(defect->why), "%s", market_why(reading->market));
+	queue_add(reading->queue);
+}
+
 static void put_end(struct reading *reading)
 {
 	if (room(reading, END, 0))
@@ -126,6 +147,12 @@ static bool to_end(const struct reading *reading)
 {
 	return queue_closed(reading->queue) ||
 	       atomic_load_explicit(reading->options.interrupted, memory_order_relaxed);
+}
+
+static void begin_partial(struct reading *reading)
+{
+	market_partial(reading->market);
+	put_no_start(reading);
 }
 
 static int read_all(struct reading *reading)
@@ -141,10 +168,12 @@ static int read_all(struct reading *reading)
 		if (message.ahead)
 			market_expect(reading->market, message.ahead, message.ahead_length);
 		if (day_marks_note(&place->marks, &message) && !place->marks.started)
-			put_no_start(reading);
+			begin_partial(reading);
 		result = market_message(reading->market, &message);
 		if (result < 0)
 			return result;
+		if (result == MARKET_DEFECT)
+			put_defect(reading, message.offset);
 		if (++batch < READING_BATCH && !queue_crowded(reading->queue))
 			continue;
 		batch = 0;
@@ -195,6 +224,13 @@ static void give_no_start(const struct reading *reading, const struct entry *ent
 	reading->options.no_start(reading->options.user, &place);
 }
 
+static void give_defect(const struct reading *reading, const struct entry *entry)
+{
+	const struct defect *defect = (const struct defect *)(entry + 1);
+
+	reading->options.defect(reading->options.user, defect->offset, defect->why);
+}
+
 /* Gives all outputs up to the end, a failure, or an interruption between two messages. *place: the
  * message and time of the last output. */
 static int give_all(struct reading *reading, struct reading_place *place)
@@ -206,7 +242,7 @@ static int give_all(struct reading *reading, struct reading_place *place)
 	for (;;) {
 		const struct entry *entry = queue_first(reading->queue);
 
-		if (!entry || entry->what == END || entry->message != place->message) {
+		if (!entry || entry->what != OUTPUT || entry->message != place->message) {
 			const int result = options->ended(options->user);
 
 			if (result < 0)
@@ -234,8 +270,10 @@ static int give_all(struct reading *reading, struct reading_place *place)
 		if (entry->what == OUTPUT) {
 			day_marks_at(&place->marks, entry->time_ns - options->midnight_ns);
 			give_output(reading, entry);
-		} else {
+		} else if (entry->what == NO_START) {
 			give_no_start(reading, entry);
+		} else {
+			give_defect(reading, entry);
 		}
 		queue_drop(reading->queue);
 	}
@@ -246,6 +284,7 @@ int reading_start(struct reading *reading, struct market *market, struct source 
 	int code;
 
 	reading->place = (struct reading_place){ 0 };
+	reading->defective = false;
 	atomic_store_explicit(&reading->messages, 0, memory_order_relaxed);
 	reading->market = market;
 	reading->source = source;

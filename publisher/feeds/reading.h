@@ -16,8 +16,9 @@
 #include "publisher/feeds/market.h"
 #include "publisher/feeds/source.h"
 
-#define READING_BYTES 1048576
-#define READING_BATCH 256 /* messages that are shown to the feed's thread together */
+#define READING_BYTES     1048576
+#define READING_WHY_BYTES 128
+#define READING_BATCH     256 /* messages that are shown to the feed's thread together */
 
 /* Where the reading is: after a message, or at its end. */
 struct reading_place {
@@ -36,6 +37,9 @@ struct reading_options {
 
 	/* The source's first message does not begin a day. */
 	void (*no_start)(void *user, const struct reading_place *);
+	/* The first message of the source that could not be used as it is: its offset, and why.
+	 * After `ended`. */
+	void (*defect)(void *user, uint64_t offset, const char *why);
 	/* An output of the message with this number. */
 	void (*output)(void *user, uint64_t message, const struct market_output *);
 	/* The message has no more outputs. 0, or the -errno of its outputs, which ends the reading.

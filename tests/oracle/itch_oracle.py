@@ -141,7 +141,7 @@ class Day:
         self.number = 0     # of the current message.
         self.standing = {}  # locate -> rows of its last trades that stand.
         self.status = {}    # locate or "market" -> part -> text.
-        self.names = {}     # locate -> the 8 bytes first seen.
+        self.names = {}     # locate -> the 8 bytes of its name.
         self.orders = {}    # reference -> [locate, side, price, shares]
         self.levels = {}    # (locate, side) -> {price: [size, orders]}
         self.shown = {}     # locate -> what the last evaluation saw
@@ -276,37 +276,51 @@ class Day:
         locate = int.from_bytes(raw[1:3], "big")
         nanoseconds = int.from_bytes(raw[5:11], "big")
         fields = struct.unpack(">" + layout, raw[11:])
-        if nanoseconds >= DAY_NS or (kind in b"AF" and fields[1] not in (b"B", b"S")) or \
-           not self.learn(locate, fields[STOCK_FIELD[kind]] if kind in STOCK_FIELD else None):
-            self.counts["bad_value"] += 1
+        stock = fields[STOCK_FIELD[kind]] if kind in STOCK_FIELD else None
+        wrong = "bad_value" if nanoseconds >= DAY_NS or (kind in b"AF" and fields[1] not in (b"B", b"S")) else \
+            self.learn(kind, locate, stock)
+        if wrong:
+            self.counts[wrong] += 1
             return
         letter = kind.decode()
         self.counts["types"][letter] = self.counts["types"].get(letter, 0) + 1
         self.touched = []
+        if stock is not None and self.names[locate] != stock:
+            self.rename(locate, stock, self.midnight_ns + nanoseconds)
         self.apply(kind, locate, self.midnight_ns + nanoseconds, fields)
         if self.select in ("quote", "depth10"):
             for changed in self.touched:
                 self.evaluate(changed, self.midnight_ns + nanoseconds)
 
-    def learn(self, locate, stock):
-        """The first symbol seen with a locate is its name. False: the symbol is invalid."""
-        if stock is None:
-            return True
-        if locate in self.names:
-            self.counts["name_conflict"] += stock != self.names[locate]
-            return True
+    def learn(self, kind, locate, stock):
+        """The counter of a message whose symbol is invalid or not that of its locate; None: it is good."""
+        if stock is None or self.names.get(locate) == stock:
+            return None
         symbol = stock.rstrip(b" ")
         if not symbol or any(not 0x21 <= byte <= 0x7e for byte in symbol):
-            return False
+            return "bad_value"
+        if locate in self.names and kind != b"R":
+            return "name_conflict"
+        self.names.setdefault(locate, stock)
+        return None
+
+    def rename(self, locate, stock, time):
+        """Another instrument from here on: nothing of the instrument before is left."""
+        for reference in [key for key, order in self.orders.items() if order[0] == locate]:
+            self.take(reference, self.orders[reference][3])
+        if self.select in ("quote", "depth10"):
+            self.evaluate(locate, time)
+        for known in (self.standing, self.status, self.shown):
+            known.pop(locate, None)
+        self.touched = []
         self.names[locate] = stock
-        return True
 
     def apply(self, kind, locate, time, fields):
         if kind in (b"A", b"F"):
             reference, side, shares, _, price = fields[:5]
             self.add(reference, locate, side, price, shares)
         elif kind in (b"E", b"C"):
-            self.execute(kind, time, fields)
+            self.execute(kind, locate, time, fields)
         elif kind == b"X":
             if self.known(fields[0]):
                 self.take(*fields)
@@ -331,17 +345,20 @@ class Day:
         else:
             self.announce(kind, locate, time, fields)
 
-    def execute(self, kind, time, fields):
+    def execute(self, kind, locate, time, fields):
+        """A trade of the message's shares. Only C says the price itself, so only its order may be unknown."""
         reference, shares, match = fields[:3]
-        if not self.known(reference):
+        owner, aggressor, price = locate, None, None
+        if self.known(reference):
+            owner, side, price, _ = self.orders[reference]
+            aggressor = "S" if side == b"B" else "B"
+            self.take(reference, shares)
+        elif kind == b"E" or locate not in self.names:
             return
-        owner, side, price, _ = self.orders[reference]
-        taken = self.take(reference, shares)
-        aggressor = "S" if side == b"B" else "B"
         if kind == b"E":
-            self.trade(owner, price, match, time, taken, aggressor)
+            self.trade(owner, price, match, time, shares, aggressor)
         elif fields[3] == b"Y":
-            self.trade(owner, fields[4], match, time, taken, aggressor)
+            self.trade(owner, fields[4], match, time, shares, aggressor)
 
     def announce(self, kind, locate, time, fields):
         if kind == b"H":

@@ -410,7 +410,7 @@ static void order_delete(struct book *book, uint32_t price, unsigned which)
 static void order_toggle(struct book *book, uint32_t price, unsigned which)
 {
 	const uint64_t reference = 2 * price + which;
-	const struct book_order order = { .reference = reference,
+	struct book_order order = { .reference = reference,
 					  .price = price,
 					  .shares = price + 1 };
 
@@ -503,7 +503,7 @@ static void check_passed(const struct book_orders *orders)
 static void add_crowd(struct book *book, uint64_t count, uint64_t step)
 {
 	for (uint64_t i = 0; i < count; i++) {
-		const struct book_order order = { .reference = i * step, .shares = 1 };
+		struct book_order order = { .reference = i * step, .shares = 1 };
 
 		cr_assert_eq(book_add(book, &order), 0);
 	}
@@ -542,7 +542,7 @@ static uint64_t reference_of(const struct book_orders *orders, size_t group, uin
 
 static void add_one(struct book *book, uint64_t reference)
 {
-	const struct book_order order = { .reference = reference, .shares = 1 };
+	struct book_order order = { .reference = reference, .shares = 1 };
 
 	cr_assert_eq(book_add(book, &order), 0);
 }
@@ -627,7 +627,7 @@ Test(book, references_of_an_exchange_keep_the_fast_hash)
 
 	cr_assert_eq(book_open(&book), 0);
 	for (unsigned i = 0; i < 300000; i++) {
-		const struct book_order order = { .reference = (reference += 1 + below(&state, 5)),
+		struct book_order order = { .reference = (reference += 1 + below(&state, 5)),
 						  .shares = 1 };
 
 		cr_assert_eq(book_add(&book, &order), 0);
@@ -660,7 +660,7 @@ Test(book, live_orders_have_a_bound)
 	cr_assert_eq(book.orders.most, BOOK_ORDERS_MAX);
 	book.orders.most = 100;
 	for (uint64_t i = 0; i < 103; i++) {
-		const struct book_order order = { .reference = i, .price = 1, .shares = 1 };
+		struct book_order order = { .reference = i, .price = 1, .shares = 1 };
 
 		cr_assert_eq(book_add(&book, &order), i < 100 ? 0 : -EOVERFLOW);
 	}

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "publisher/feeds/book.h"
 #include "publisher/feeds/market.h"
 #include "publisher/feeds/trades.h"
 #include "schemas/definition.h"
@@ -40,6 +41,7 @@ struct record {
 /* The output of the last message. */
 static struct record records[RECORDS];
 static unsigned record_count, reported;
+static int answered; /* of the market, to the last message */
 
 static struct market *market;
 static uint64_t time_ns;
@@ -100,7 +102,8 @@ static void send_bytes(const uint8_t *bytes, size_t length, uint64_t offset)
 						.offset = offset };
 
 	record_count = 0;
-	cr_assert_eq(market_message(market, &message), 0);
+	answered = market_message(market, &message);
+	cr_assert_geq(answered, 0);
 }
 
 static void send(struct itch_message message)
@@ -483,7 +486,7 @@ Test(market, unknown_reference_has_no_effect)
 	add(1, 'B', 100, 10000);
 	execute(2, 10, 1);
 	cr_assert_eq(record_count, 0);
-	execute_priced(2, 'Y');
+	execute_priced(2, 'N');
 	cr_assert_eq(record_count, 0);
 	delete (2);
 	cr_assert_eq(record_count, 0);
@@ -495,11 +498,53 @@ Test(market, unknown_reference_has_no_effect)
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 1);
 }
 
-Test(market, quantity_above_the_rest_is_clamped)
+/* The message has all of the trade but the aggressor. */
+Test(market, priced_execution_of_an_unknown_order_is_a_trade)
+{
+	struct itch_message directory = { .type = 'R', .locate = 5 };
+
+	execute_priced(2, 'Y');
+	cr_assert_eq(record_count, 0, "a symbol without a name");
+	memcpy(directory.directory.stock, STOCK, ITCH_STOCK_BYTES);
+	send(directory);
+	execute_priced(2, 'Y');
+	check_trade(10050, 10, 9, '\0', "   ");
+	cr_assert_eq(answered, MARKET_DEFECT);
+	break_match(5, 9);
+	cr_assert_eq(record_count, 2, "it is a trade like others");
+}
+
+Test(market, defect_is_said_for_its_message_alone)
+{
+	add(1, 'B', 100, 10000);
+	cr_assert_eq(answered, 0);
+	delete (2);
+	cr_assert_eq(answered, MARKET_DEFECT);
+	cr_assert_str_eq(market_why(market), "it changes an unknown order");
+	add(1, 'B', 100, 10000);
+	cr_assert_eq(answered, MARKET_DEFECT);
+	cr_assert_str_eq(market_why(market),
+			 "it adds an order under the reference of a live order");
+	delete (1);
+	cr_assert_eq(answered, 0);
+	market_partial(market);
+	delete (1);
+	cr_assert_eq(answered, 0);
+	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 2);
+	market_clear(market);
+	delete (1);
+	cr_assert_eq(answered, MARKET_DEFECT);
+}
+
+/* The trade is what the message says, whatever the book has. */
+Test(market, quantity_above_the_rest_is_traded_and_empties_the_order)
 {
 	add(1, 'B', 100, 10000);
 	execute(1, 101, 3);
-	check_trade(10000, 100, 3, 'S', "   ");
+	check_trade(10000, 101, 3, 'S', "   ");
+	cr_assert_eq(answered, MARKET_DEFECT);
+	cr_assert_str_eq(market_why(market),
+			 "it executes or cancels more than was left of its order");
 	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 	add(2, 'S', 100, 10000);
 	send((struct itch_message){ .type = 'X', .cancel = { 2, UINT32_MAX } });
@@ -733,21 +778,79 @@ Test(market, price_of_zero_is_a_price)
 	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 }
 
-Test(market, symbol_keeps_its_first_name)
+/* The book of the name before is empty, its orders are void, and so are its status and trades. */
+Test(market, directory_that_renames_a_locate_begins_another_symbol)
 {
-	struct itch_message directory = { .type = 'R',
-					  .locate = 5,
-					  .directory = { .stock = "OTHER   " } };
+	struct itch_message directory = { .type = 'R', .locate = 5 };
+	uint32_t before;
 
+	memcpy(directory.directory.stock, "OTHER   ", ITCH_STOCK_BYTES);
 	add(1, 'B', 100, 10000);
-	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 1);
+	for (unsigned int i = 0; i < BOOK_NEAR_MAX + 1; i++) /* far levels too */
+		add(100 + i, 'S', 1, 20000 + i);
+	add(2, 'B', 7, 9000);
+	execute(2, 5, 77);
+	before = made(MARKET_TRADE)->symbol;
 	send(directory);
-	cr_assert_eq(counter(MARKET_COUNTER_NAME_CONFLICT), 1);
-	delete (1);
+	cr_assert_eq(answered, 0);
+	cr_assert_str_eq(made(MARKET_QUOTE)->name, "ACME");
 	check_quote(NO_PRICE, 0, NO_PRICE, 0);
-	directory.locate = 6;
+	cr_assert_str_eq(made(MARKET_DEFINITION)->name, "OTHER");
+	cr_assert_neq(made(MARKET_DEFINITION)->symbol, before);
+	cr_assert_str_eq(market_name(market, before), "ACME", "it stays readable");
+	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 1);
+	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
+	delete (1);
+	cr_assert_eq(record_count, 0);
+	cr_assert_eq(answered, MARKET_DEFECT, "an order of another symbol");
+	break_match(5, 77);
+	cr_assert_eq(record_count, 1, "no trade of this symbol stands");
+	cr_assert_str_eq(records[0].name, "OTHER");
+	add(1, 'B', 100, 10000);
+	cr_assert_eq(record_count, 0);
+	cr_assert_eq(answered, MARKET_DEFECT, "the old name");
+	send((struct itch_message){
+		.type = 'A', .locate = 5, .add = { 2, 'B', 30, "OTHER   ", 9500 } });
+	cr_assert_eq(answered, 0, "the reference of a void order is free");
+	cr_assert_str_eq(made(MARKET_QUOTE)->name, "OTHER");
+	cr_assert_eq(made(MARKET_QUOTE)->quote.bid_size, 30);
+	send((struct itch_message){ .type = 'D', .locate = 5, .deleted = { 2 } });
+	cr_assert_eq(made(MARKET_QUOTE)->quote.bid_size, 0);
+	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
+}
+
+Test(market, message_with_another_name_than_its_locate_has_no_effect)
+{
+	struct itch_message trade = { .type = 'P', .locate = 5, .trade = { .shares = 1 } };
+
+	memcpy(trade.trade.stock, "OTHER   ", ITCH_STOCK_BYTES);
+	add(1, 'B', 100, 10000);
+	send(trade);
+	cr_assert_eq(record_count, 0);
+	cr_assert_eq(answered, MARKET_DEFECT);
+	cr_assert_str_eq(market_why(market),
+			 "symbol: found OTHER, expected ACME, the name of locate 5");
+	cr_assert_eq(counter(MARKET_COUNTER_NAME_CONFLICT), 1);
+	cr_assert_eq(counter(MARKET_COUNTER_trade), 0);
+}
+
+/* A hostile feed: each name costs as much as the first, and their number has a bound. */
+Test(market, renames_have_a_bound)
+{
+	struct itch_message directory = { .type = 'R', .locate = 5 };
+
+	for (unsigned int i = 0; i <= MARKET_RENAMES + 1; i++) {
+		char stock[ITCH_STOCK_BYTES + 1];
+
+		snprintf(stock, sizeof(stock), "S%07u", i);
+		memcpy(directory.directory.stock, stock, ITCH_STOCK_BYTES);
+		send(directory);
+		cr_assert_eq(answered, i <= MARKET_RENAMES ? 0 : MARKET_DEFECT, "name %u", i);
+	}
+	cr_assert_eq(counter(MARKET_COUNTER_NAME_CONFLICT), 1);
+	market_clear(market);
 	send(directory);
-	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 2);
+	cr_assert_eq(answered, 0);
 }
 
 Test(market, message_without_known_symbol_goes_to_market)

@@ -2,6 +2,7 @@
 /* What a feed writes into its topics' memory for a few messages. Each message's last record has the
  * mark, and a late joiner finds the right value. */
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -26,7 +27,8 @@
 static struct itch_message script[MESSAGES];
 static size_t script_count;
 static size_t day_ends[MESSAGES], day_count, days_opened;
-static int end_error;     /* a source that fails after its messages, instead of an end */
+static int end_error; /* a source that fails after its messages, instead of an end */
+static enum feed_incomplete fails = FEED_WARN;
 static size_t endless_at; /* from here a day is repeated without an end; 0: it ends */
 
 struct script_source {
@@ -189,7 +191,7 @@ static void run_until(enum feed_at_end at_end, uint64_t records, int expected)
 					.open = script_open,
 					.wait = PACE_SPIN,
 					.at_end = at_end,
-					.incomplete = FEED_WARN,
+					.incomplete = fails,
 					.cpu = -1,
 					.reading_thread = READING_THREAD,
 					.topics = topics,
@@ -330,8 +332,8 @@ Test(marks, last_record_of_each_message_has_the_mark_in_each_topic)
 	execute(2, 7);
 	say((struct itch_message){ .type = 'B', .locate = 5, .broken = { 7 } });
 	run(false);
-	check_records(topics[0].topic, "update. update update. update. update.");
-	check_records(topics[1].topic, "update. cancel clear.");
+	check_records(topics[0].topic, "update. update update. quality. update. update.");
+	check_records(topics[1].topic, "quality. update. cancel clear.");
 }
 
 /* An execution changes the book and is a trade. */
@@ -348,15 +350,16 @@ Test(marks, records_of_a_message_have_one_time_in_all_topics)
 	execute(2, 7);
 	execute(2, 8);
 	run(true);
-	check_records(quote, "update. update update. update. update. update. quality.");
-	check_records(trade, "update. update. quality.");
+	check_records(quote, "update. update update. quality. update. update. update. quality.");
+	check_records(trade, "quality. update. update. quality.");
 	cr_expect_eq(time_of(quote, 2), time_of(quote, 3));
-	for (uint64_t sequence = 4; sequence <= 7; sequence++)
+	for (uint64_t sequence = 4; sequence <= 8; sequence++)
 		cr_expect_gt(time_of(quote, sequence), time_of(quote, sequence - 1));
-	for (uint64_t sequence = 1; sequence <= 3; sequence++)
+	cr_expect_eq(time_of(trade, 1), time_of(quote, 4));
+	for (uint64_t sequence = 2; sequence <= 4; sequence++)
 		cr_expect_eq(time_of(trade, sequence), time_of(quote, sequence + 4));
-	cr_expect_eq(quote->progress.complete_ns, time_of(quote, 7));
-	cr_expect_eq(trade->progress.complete_ns, time_of(quote, 7));
+	cr_expect_eq(quote->progress.complete_ns, time_of(quote, 8));
+	cr_expect_eq(trade->progress.complete_ns, time_of(quote, 8));
 }
 
 /* The message's last record has no room, so the record before it is the last that readers get. */
@@ -366,8 +369,8 @@ Test(marks, record_before_a_record_without_room_has_the_mark)
 	topic("roomy", MARKET_QUOTE, 2);
 	change_two_books();
 	run(false);
-	check_records(topics[0].topic, "update. update.");
-	check_records(topics[1].topic, "update. update update.");
+	check_records(topics[0].topic, "update. update. quality.");
+	check_records(topics[1].topic, "update. update update. quality.");
 }
 
 Test(marks, record_of_quality_is_a_message_of_its_own)
@@ -375,11 +378,108 @@ Test(marks, record_of_quality_is_a_message_of_its_own)
 	topic("quote", MARKET_QUOTE, 16);
 	change_two_books();
 	run(true);
-	check_records(topics[0].topic, "update. update update. quality.");
+	check_records(topics[0].topic, "update. update update. quality. quality.");
 }
 
-/* Lines are written for two new instruments, for each full step of 8 records, for the batch, and
- * twice for the end. A flush inside a message would write more. */
+static void check_quality(const struct tb_topic *t, uint32_t state, uint32_t cause)
+{
+	cr_expect_eq(t->progress.quality, state, "%s: found %u", t->name, t->progress.quality);
+	cr_expect_eq(t->quality_cause, cause, "%s: found %u", t->name, t->quality_cause);
+}
+
+/* Each sort of message that cannot be used as it is, between two orders. */
+static struct itch_message unusable(unsigned int which)
+{
+	struct itch_message message = { .type = 'A', .locate = 5, .add = { 9, 'X', 1, "", 1 } };
+
+	memcpy(message.add.stock, "ACME    ", ITCH_STOCK_BYTES);
+	switch (which) {
+	case 1: /* the name of another symbol */
+		message.add.side = 'B';
+		memcpy(message.add.stock, "OTHER   ", ITCH_STOCK_BYTES);
+		break;
+	case 2:
+		return (struct itch_message){ .type = 'D', .deleted = { 99 } };
+	case 3:
+		return (struct itch_message){ .type = 'X', .cancel = { 1, 101 } };
+	case 4:
+		return (struct itch_message){ .type = 'h',
+					      .locate = 5,
+					      .halt = { "ACME    ", 'Z', 'H' } };
+	case 5:
+		return (struct itch_message){ .type = 'E', .executed = { 1, 101, 1 } };
+	default: /* an impossible side */
+		break;
+	}
+	return message;
+}
+#define UNUSABLE 6
+
+static void check_unusable(unsigned int which, enum feed_incomplete incomplete, int result)
+{
+	fails = incomplete;
+	topic("quote", MARKET_QUOTE, 16);
+	topic("status", MARKET_STATUS, 16);
+	add(5, 1);
+	say(unusable(which));
+	say(unusable(which));
+	add(5, 2);
+	end_day(false);
+	run_days(FEED_LINGER, result);
+	for (size_t i = 0; i < topic_count; i++)
+		check_quality(topics[i].topic, TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
+	check_records(topics[1].topic, "update. quality. update.");
+}
+
+/* The second of two is counted, but the topics are suspect already. */
+ParameterizedTestParameters(marks, message_that_cannot_be_used_is_in_band_once)
+{
+	static const unsigned int all[UNUSABLE] = { 0, 1, 2, 3, 4, 5 };
+
+	return cr_make_param_array(const unsigned int, (void *)(uintptr_t)all, UNUSABLE);
+}
+
+ParameterizedTest(unsigned int *which, marks, message_that_cannot_be_used_is_in_band_once)
+{
+	check_unusable(*which, FEED_WARN, 0);
+}
+
+Test(marks, message_that_cannot_be_used_fails_where_incomplete_does)
+{
+	check_unusable(0, FEED_FAIL, FEED_INCOMPLETE);
+}
+
+/* Orders from before its beginning are no defect of a day without its beginning. */
+Test(marks, unknown_orders_of_a_day_without_its_beginning_are_no_further_cause)
+{
+	topic("quote", MARKET_QUOTE, 16);
+	script_count = 0;
+	add(5, 1);
+	say((struct itch_message){ .type = 'D', .deleted = { 99 } });
+	execute(98, 1);
+	run(false);
+	check_records(topics[0].topic, "quality. update.");
+	check_quality(topics[0].topic, TB_QUALITY_SUSPECT, TB_QUALITY_NO_START);
+}
+
+Test(marks, topic_without_room_for_an_instrument_is_suspect_alone)
+{
+	topic("quote", MARKET_QUOTE, 1);
+	topic("roomy", MARKET_QUOTE, 2);
+	add(5, 1);
+	add(6, 2);
+	add(6, 3);
+	fails = FEED_FAIL;
+	end_day(false);
+	run_days(FEED_LINGER, FEED_INCOMPLETE);
+	check_records(topics[0].topic, "update. quality.");
+	check_quality(topics[0].topic, TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
+	check_records(topics[1].topic, "update. update. update.");
+	check_quality(topics[1].topic, TB_QUALITY_GOOD, 0);
+}
+
+/* Lines are written for two new instruments, for each full step of 8 records, for the batch, twice
+ * for the change of quality, and twice for the end. A flush inside a message would write more. */
 Test(marks, no_flush_shows_a_part_of_a_message)
 {
 	const struct tb_topic *quote;
@@ -392,7 +492,7 @@ Test(marks, no_flush_shows_a_part_of_a_message)
 	run(false);
 	steps = (quote->sequence + quote->step - 1) / quote->step;
 	cr_assert_geq(steps, 3);
-	cr_assert_eq(quote->flushes, 2 + steps + 1 + 2, "%lu lines", quote->flushes);
+	cr_assert_eq(quote->flushes, 2 + steps + 1 + 2 + 2, "%lu lines", quote->flushes);
 }
 
 Test(marks, late_joiner_finds_the_halt_behind_a_later_message)
@@ -468,9 +568,9 @@ Test(marks, restarted_feed_forgets_the_day_before)
 	execute(1, 8);
 	end_day(false);
 	run_days(FEED_RESTART, -ENOENT);
-	check_records(topics[0].topic, "update. update. update.");
-	check_records(topics[1].topic, "cancel.");
-	check_records(topics[2].topic, "");
+	check_records(topics[0].topic, "update. update. quality. update.");
+	check_records(topics[1].topic, "cancel. quality.");
+	check_records(topics[2].topic, "quality.");
 	joiner = image_of("status");
 	cr_assert_eq(joiner.records, 1);
 	memcpy(&status, joiner.payload, sizeof(status));

@@ -63,6 +63,13 @@ static void on_no_start(void *user, const struct reading_place *place)
 	(void)place;
 }
 
+static void on_defect(void *user, uint64_t offset, const char *why)
+{
+	(void)user;
+	(void)offset;
+	(void)why;
+}
+
 static void on_output(void *user, uint64_t message, const struct market_output *output)
 {
 	(void)user;
@@ -96,6 +103,7 @@ Test(reading, source_that_hangs_is_followed_by_no_flush)
 					   .wake_fd = eventfd(0, EFD_CLOEXEC),
 					   .touch_ns = 1000000,
 					   .no_start = on_no_start,
+					   .defect = on_defect,
 					   .output = on_output,
 					   .ended = on_ended,
 					   .idle = on_idle,
