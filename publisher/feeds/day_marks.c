@@ -8,15 +8,13 @@
 #include "publisher/feeds/itch.h"
 
 #define FRAME_BYTES 2
-#define EVENT_BYTES 12 /* of a system event */
-#define EVENT_AT    11
 #define TIME_AT     5
 #define SECOND_NS   UINT64_C(1000000000)
 
 static bool is_event(const struct source_message *message, uint8_t event)
 {
-	return message->length == EVENT_BYTES && message->bytes[0] == 'S' &&
-	       message->bytes[EVENT_AT] == event;
+	return message->length == DAY_MARKS_EVENT_BYTES && message->bytes[0] == 'S' &&
+	       message->bytes[DAY_MARKS_EVENT_AT] == event;
 }
 
 bool day_marks_note(struct day_marks *marks, const struct source_message *message)

@@ -11,6 +11,9 @@
 
 #include "publisher/feeds/source.h"
 
+#define DAY_MARKS_EVENT_BYTES 12 /* of a system event */
+#define DAY_MARKS_EVENT_AT    11
+
 /* Zeros before the first message. */
 struct day_marks {
 	uint64_t end;    /* the offset behind the last message */
@@ -21,6 +24,17 @@ struct day_marks {
 
 /* Notes the next message of the source. True for the first message. */
 bool day_marks_note(struct day_marks *, const struct source_message *);
+
+/* Whether the day is over and this message begins another: the day has had its C, or the message is
+ * an O and not the first. */
+static inline bool day_marks_over(const struct day_marks *marks,
+				  const struct source_message *message)
+{
+	if (marks->ended)
+		return true;
+	return message->length == DAY_MARKS_EVENT_BYTES && message->bytes[0] == 'S' &&
+	       message->bytes[DAY_MARKS_EVENT_AT] == 'O' && marks->end > 0;
+}
 
 /* Sets the time of the last message, in nanoseconds since midnight. */
 void day_marks_at(struct day_marks *, uint64_t time_ns);

@@ -16,11 +16,12 @@
 #include "bus/error.h"
 #include "bus/clock.h"
 #include "publisher/feeds/cores.h"
-#include "publisher/feeds/day_marks.h"
+#include "publisher/feeds/days.h"
 #include "publisher/feeds/outputs.h"
 #include "publisher/feeds/feed_say.h"
 
 #define NS_PER_MS     1000000u
+#define DAY_NS        UINT64_C(86400000000000)
 #define START_LOOK_MS 10
 
 struct feed {
@@ -36,10 +37,13 @@ struct feed {
 	struct pace pace;
 	/* Written for each message, so in lines of their own: */
 	_Alignas(64) uint64_t message; /* number of the current message, from 1 */
-	struct day_marks marks;
-	bool incomplete; /* a day lacked its beginning, its end, or something between */
-	bool defective;  /* a message of this day could not be used as it is */
-	bool paced;      /* the pace has begun */
+	struct days days;
+	struct day_marks marks; /* of the current day */
+	struct feed_day day;
+	unsigned int day_number; /* from 0, in this reading of the source */
+	bool incomplete;         /* a day lacked its beginning, its end, or something between */
+	bool defective;          /* a message of this day could not be used as it is */
+	bool paced;              /* the pace has begun */
 	pthread_t thread;
 	bool started;
 	int result;
@@ -282,7 +286,7 @@ static int read_here(struct feed *feed)
 	unsigned int batch = 0;
 	int result;
 
-	while ((result = source_next(feed->source, &message)) > 0) {
+	while ((result = days_next(&feed->days, &feed->marks, &message)) == 1) {
 		if (feed->pace.speed_milli && !await_message(feed, &message))
 			return -EINTR;
 		feed->message++;
@@ -336,7 +340,8 @@ static void on_read_idle(void *user)
 static bool starts_apart(struct feed *feed)
 {
 	feed->apart = feed->reading != NULL;
-	if (feed->apart && reading_start(feed->reading, feed->market, feed->source) < 0) {
+	if (feed->apart && reading_start(feed->reading, feed->market, &feed->days, feed->message,
+					 feed->day.midnight_ns) < 0) {
 		feed->apart = false;
 		feed_log(feed, TB_LOG_WARNING, "%s; a single thread reads and publishes",
 			 tb_error());
@@ -364,16 +369,68 @@ static int none_valid(const struct feed *feed)
 			 feed->source->name, (unsigned long long)feed->message);
 }
 
-/* Reads the source to its end: 0; -EINTR if the feed must end; or the error that stopped it. */
+/* Sets the date of the n-th day of a source. */
+static int day_set(struct feed *feed, unsigned int number)
+{
+	const struct feed_options *options = &feed->options;
+	struct feed_day day = { .midnight_ns = options->midnight_ns + number * DAY_NS };
+	int result = 0;
+
+	if (options->date)
+		result = options->date(options->open_user, number, &day);
+	if (result < 0)
+		return result;
+	feed->day = day;
+	feed->day_number = number;
+	market_date(feed->market, day.midnight_ns);
+	return 0;
+}
+
+/* Empties topics and books for the n-th day of a source. */
+static int begin_empty(struct feed *feed, unsigned int number)
+{
+	int result = outputs_restart(feed->outputs);
+
+	if (result == 0)
+		market_clear(feed->market);
+	return result < 0 ? result : day_set(feed, number);
+}
+
+/* Another day follows in the source: its books, names and topics begin empty. */
+static int next_day(struct feed *feed)
+{
+	int result;
+
+	note_end(feed, 0);
+	result = begin_empty(feed, feed->day_number + 1);
+	if (result == 0)
+		feed_log(feed, TB_LOG_INFO, "%s: another day begins with message %llu: %s",
+			 feed->source->name, (unsigned long long)feed->message + 1, feed->day.date);
+	return result;
+}
+
+/* Reads the source to the end of a day: 0: it was the last; DAYS_NEXT; -EINTR if the feed must end;
+ * or the error that stopped it. */
+static int read_day(struct feed *feed)
+{
+	feed->marks = (struct day_marks){ 0 };
+	feed->pace.begun = feed->paced = feed->defective = false;
+	return starts_apart(feed) ? read_apart(feed) : read_here(feed);
+}
+
+/* Reads the source to its end: 0; -EINTR; or the error that stopped it. */
 static int read_source(struct feed *feed)
 {
 	const uint64_t valid = market_valid(feed->market);
 	int result;
 
 	feed->message = 0;
-	feed->marks = (struct day_marks){ 0 };
-	feed->pace.begun = feed->paced = feed->defective = false;
-	result = starts_apart(feed) ? read_apart(feed) : read_here(feed);
+	feed->days = (struct days){ .source = feed->source };
+	while ((result = read_day(feed)) == DAYS_NEXT) {
+		result = next_day(feed);
+		if (result < 0)
+			return result;
+	}
 	return result == 0 && market_valid(feed->market) == valid ? none_valid(feed) : result;
 }
 
@@ -419,16 +476,12 @@ static int open_source(struct feed *feed)
 /* Empties topics and books, and opens the source again. */
 static int restart(struct feed *feed)
 {
-	int result = 0;
+	int result;
 
 	source_close(feed->source);
 	feed->source = NULL;
 	result = open_source(feed);
-	if (result == 0)
-		result = outputs_restart(feed->outputs);
-	if (result == 0)
-		market_clear(feed->market);
-	return result;
+	return result < 0 ? result : begin_empty(feed, 0);
 }
 
 static int run(struct feed *feed)
@@ -515,7 +568,6 @@ static int reading_make(struct feed *feed)
 		.cpu = feed->options.cpu,
 		.interrupted = &feed->pace.interrupted,
 		.wake_fd = feed->pace.event_fd,
-		.midnight_ns = feed->options.midnight_ns,
 		.touch_ns = (uint64_t)feed->options.touch_ms * NS_PER_MS,
 		.no_start = on_no_start,
 		.defect = on_read_defect,
@@ -543,8 +595,7 @@ static int counters_show(const struct feed *feed)
 int feed_open(struct feed **out, const struct feed_options *options)
 {
 	struct feed *feed = aligned_alloc(64, sizeof(*feed));
-	struct market_options market = { .midnight_ns = options->midnight_ns,
-					 .output = on_output,
+	struct market_options market = { .output = on_output,
 					 .malformed = on_malformed,
 					 .user = feed };
 	int result;
@@ -570,6 +621,8 @@ int feed_open(struct feed **out, const struct feed_options *options)
 		market.wanted = outputs_wanted(feed->outputs);
 	if (result == 0)
 		result = market_open(&feed->market, &market);
+	if (result == 0)
+		result = day_set(feed, 0);
 	if (result == 0)
 		result = open_source(feed);
 	if (result == 0)

@@ -12,6 +12,9 @@
  *
  * A feed's topics are a group. Each message's records have one time, that of their publication.
  *
+ * A source may have several days. With each day after the first the topics restart, books and names
+ * begin empty, and the date moves on.
+ *
  * The group is flushed once for all messages that are due together, at most FEED_BATCH of them. A
  * day without its beginning or its end makes the topics suspect from there on. So does a source
  * that cannot be read on.
@@ -47,11 +50,20 @@ enum feed_incomplete {
 
 #define FEED_INCOMPLETE 1 /* the result of a feed that failed only for that */
 
+/* A day of a source. */
+struct feed_day {
+	uint64_t midnight_ns; /* its beginning, in nanoseconds since 1970 UTC */
+	char date[16];        /* for people: 2019-12-30 */
+};
+
 struct feed_options {
 	const char *name;
 	int (*open)(void *user, struct source **); /* opens the source, each time it is read */
 	void *open_user;
-	uint64_t midnight_ns; /* of the messages' day */
+	/* The date of the n-th day of a source, from 0. NULL: 24 hours behind each other from
+	 * midnight_ns on. 0, or -errno. With open_user */
+	int (*date)(void *user, unsigned int number, struct feed_day *);
+	uint64_t midnight_ns; /* of the first day; used without `date` */
 	uint64_t from_ns; /* since midnight, or FEED_FIRST_TRADE; earlier messages are not paced */
 	uint32_t speed_milli;
 	enum pace_wait wait;

@@ -632,6 +632,11 @@ const char *market_why(const struct market *market)
 	return market->why;
 }
 
+void market_date(struct market *market, uint64_t midnight_ns)
+{
+	market->options.midnight_ns = midnight_ns;
+}
+
 void market_partial(struct market *market)
 {
 	market->partial = true;

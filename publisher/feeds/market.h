@@ -89,6 +89,9 @@ void market_close(struct market *);
 /* Fetches the memory that a later message will need. The message is not checked. */
 void market_expect(struct market *, const uint8_t *bytes, size_t length);
 
+/* Sets the midnight of the messages that follow, in nanoseconds since 1970 UTC. */
+void market_date(struct market *, uint64_t midnight_ns);
+
 /* The day lacks its beginning: until market_clear, a change of an unknown order is no defect. */
 void market_partial(struct market *);
 

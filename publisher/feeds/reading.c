@@ -47,7 +47,9 @@ struct reading {
 	struct reading_options options;
 	struct queue *queue;
 	struct market *market;
-	struct source *source;
+	struct days *days;
+	uint64_t message; /* before this day */
+	uint64_t midnight_ns;
 	pthread_t thread;
 	/* The reading thread writes this for each message, so in lines apart: */
 	_Alignas(64) struct reading_place place;
@@ -162,7 +164,7 @@ static int read_all(struct reading *reading)
 	unsigned int batch = 0;
 	int result;
 
-	while ((result = source_next(reading->source, &message)) > 0) {
+	while ((result = days_next(reading->days, &place->marks, &message)) == 1) {
 		place->message++;
 		atomic_store_explicit(&reading->messages, place->message, memory_order_relaxed);
 		if (message.ahead)
@@ -268,7 +270,7 @@ static int give_all(struct reading *reading, struct reading_place *place)
 		}
 		place->message = entry->message;
 		if (entry->what == OUTPUT) {
-			day_marks_at(&place->marks, entry->time_ns - options->midnight_ns);
+			day_marks_at(&place->marks, entry->time_ns - reading->midnight_ns);
 			give_output(reading, entry);
 		} else if (entry->what == NO_START) {
 			give_no_start(reading, entry);
@@ -279,15 +281,18 @@ static int give_all(struct reading *reading, struct reading_place *place)
 	}
 }
 
-int reading_start(struct reading *reading, struct market *market, struct source *source)
+int reading_start(struct reading *reading, struct market *market, struct days *days,
+		  uint64_t message, uint64_t midnight_ns)
 {
 	int code;
 
-	reading->place = (struct reading_place){ 0 };
+	reading->place = (struct reading_place){ .message = message };
 	reading->defective = false;
-	atomic_store_explicit(&reading->messages, 0, memory_order_relaxed);
+	atomic_store_explicit(&reading->messages, message, memory_order_relaxed);
 	reading->market = market;
-	reading->source = source;
+	reading->days = days;
+	reading->message = message;
+	reading->midnight_ns = midnight_ns;
 	code = pthread_create(&reading->thread, NULL, thread_run, reading);
 	return code == 0 ? 0 : error_set(code, "cannot create a thread: %s", strerror(code));
 }
@@ -296,7 +301,7 @@ int reading_take(struct reading *reading, struct reading_place *place)
 {
 	int result;
 
-	*place = (struct reading_place){ 0 };
+	*place = (struct reading_place){ .message = reading->message };
 	result = give_all(reading, place);
 	if (result < 0)
 		queue_close(reading->queue);
@@ -304,5 +309,6 @@ int reading_take(struct reading *reading, struct reading_place *place)
 	if (result < 0)
 		return result;
 	*place = reading->place;
-	return reading->result < 0 ? error_set(-reading->result, "%s", reading->error) : 0;
+	return reading->result < 0 ? error_set(-reading->result, "%s", reading->error)
+				   : reading->result;
 }

@@ -12,7 +12,7 @@
 #ifndef TICKBUS_FEEDS_READING_H
 #define TICKBUS_FEEDS_READING_H
 
-#include "publisher/feeds/day_marks.h"
+#include "publisher/feeds/days.h"
 #include "publisher/feeds/market.h"
 #include "publisher/feeds/source.h"
 
@@ -30,7 +30,6 @@ struct reading_options {
 	int cpu;                         /* that the reading thread avoids; -1: none */
 	const _Atomic bool *interrupted; /* once true, the reading ends at its current message */
 	int wake_fd;                     /* can be read once *interrupted is true */
-	uint64_t midnight_ns;            /* as the market's */
 	uint64_t touch_ns;               /* how often `idle` is called while messages are read */
 
 	/* On the feed's thread: */
@@ -59,13 +58,15 @@ int reading_open(struct reading **, const struct reading_options *);
 /* Takes NULL. */
 void reading_close(struct reading *);
 
-/* Begins to read the source on a new thread: 0, or -errno: there is no thread. After 0,
- * reading_take has to follow. */
-int reading_start(struct reading *, struct market *, struct source *);
+/* Begins to read a day on a new thread: 0, or -errno: there is no thread. After 0, reading_take has
+ * to follow. `message`: the number of messages before this day. `midnight_ns`: as the market's. */
+int reading_start(struct reading *, struct market *, struct days *, uint64_t message,
+		  uint64_t midnight_ns);
 
-/* Calls the options' functions until the source is read to its end: 0; -EINTR: interrupted; or the
- * error that stopped it. The thread is over then. *place: after the last message that was read or,
- * if an output failed, after its message. After an error the reading cannot start again. */
+/* Calls the options' functions until the day is read to its end: 0: it was the last; DAYS_NEXT;
+ * -EINTR: interrupted; or the error that stopped it. The thread is over then. *place: after the
+ * last message that was read or, if an output failed, after its message. After an error the reading
+ * cannot start again. */
 int reading_take(struct reading *, struct reading_place *place);
 
 /* The market's output, on the reading thread. */

@@ -159,6 +159,11 @@ static bool cores_suffice(const struct settings *settings)
 	return cores_usable() >= 2 * feeds;
 }
 
+static int feed_date(void *user, unsigned int number, struct feed_day *day)
+{
+	return fit_day(user, number, day);
+}
+
 static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 		     struct tb_group *group, const struct feed_topic *topics, size_t count,
 		     int done_fd, struct feed **made)
@@ -167,6 +172,7 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 		.name = feed->name,
 		.open = source_open,
 		.open_user = (void *)(uintptr_t)feed,
+		.date = feed_date,
 		.from_ns = feed->from_s == SETTINGS_FIRST_TRADE ? FEED_FIRST_TRADE
 								: feed->from_s * NS_PER_S,
 		.speed_milli = feed->speed_milli,
@@ -185,10 +191,8 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 		.log = feed_log,
 		.user = daemon,
 	};
-	int result = fit_midnight(feed, &options.midnight_ns);
 
-	return result < 0 ? error_prefix(result, "feed %s: ", feed->name)
-			  : feed_open(made, &options);
+	return feed_open(made, &options);
 }
 
 /* A limit below the settings shows only when subscribers are refused, so the start warns. Each

@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <time.h>
 
 #include "publisher/feeds/day.h"
 #include "publisher/feeds/projection.h"
 #include "publisher/feeds/source.h"
 #include "tickbus/error.h"
+
+#define YEAR_MAX 2399 /* of day_begin */
 
 static_assert(SETTINGS_DEFINITION - SETTINGS_QUOTE == (int)MARKET_DEFINITION - (int)MARKET_QUOTE &&
 		      (int)MARKET_SELECTS == SETTINGS_DEFINITION,
@@ -32,13 +35,30 @@ struct synthetic_settings fit_exchange(const struct settings_feed *feed)
 	};
 }
 
-int fit_midnight(const struct settings_feed *feed, uint64_t *midnight_ns)
+/* Exchanges rest on Saturday and Sunday. Their other days of rest are not known here. */
+static void next_weekday(struct tm *date)
 {
-	char date[32];
+	do {
+		date->tm_mday++;
+		timegm(date); /* sets month, year and weekday */
+	} while (date->tm_wday == 0 || date->tm_wday == 6);
+}
 
-	snprintf(date, sizeof(date), "%04u-%02u-%02u", feed->date.year, feed->date.month,
-		 feed->date.day);
-	return day_begin(date, feed->time_zone, midnight_ns);
+int fit_day(const struct settings_feed *feed, unsigned int number, struct feed_day *day)
+{
+	const struct tm first = { .tm_year = (int)feed->date.year - 1900,
+				  .tm_mon = (int)feed->date.month - 1,
+				  .tm_mday = (int)feed->date.day };
+
+	struct tm date = first;
+
+	while (number-- > 0) {
+		next_weekday(&date);
+		if (date.tm_year > YEAR_MAX - 1900) /* a synthetic exchange may run for centuries */
+			date = first;
+	}
+	strftime(day->date, sizeof(day->date), "%Y-%m-%d", &date);
+	return day_begin(day->date, feed->time_zone, &day->midnight_ns);
 }
 
 static bool topic_fits(const struct settings *settings, const struct settings_topic *topic,
@@ -82,11 +102,11 @@ static int exchange_resolve(struct settings_feed *feed)
 
 static bool feed_fits(const struct settings *settings, struct settings_feed *feed, FILE *errors)
 {
-	uint64_t midnight_ns;
+	struct feed_day day;
 	int result = 0;
 
 	if (feed->date.year && feed->time_zone)
-		result = fit_midnight(feed, &midnight_ns);
+		result = fit_day(feed, 0, &day);
 	if (result == 0 && !feed->wrong && feed->type == SETTINGS_SYNTHETIC)
 		result = exchange_resolve(feed);
 	if (result < 0)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "config/settings.h"
+#include "publisher/feeds/feed.h"
 #include "publisher/feeds/market.h"
 #include "publisher/feeds/synthetic.h"
 
@@ -20,7 +21,8 @@ unsigned int fit_check(struct settings *, FILE *errors);
 enum market_select fit_select(const struct settings_topic *);
 struct synthetic_settings fit_exchange(const struct settings_feed *);
 
-/* The beginning of the feed's day, in nanoseconds since 1970 UTC. 0, or the error of day_begin. */
-int fit_midnight(const struct settings_feed *, uint64_t *midnight_ns);
+/* The n-th day of a feed's source: day 0 has the date of the settings, and each later day is the
+ * next weekday. 0, or the error of day_begin. */
+int fit_day(const struct settings_feed *, unsigned int number, struct feed_day *);
 
 #endif

@@ -175,11 +175,13 @@ static uint64_t head_of(const struct tb_topic *t)
 	return progress.head;
 }
 
+static unsigned int warnings;
 static char error_line[256]; /* the feed's last error in the log */
 
 static void on_log(void *user, enum tb_log_level level, const char *text)
 {
 	(void)user;
+	warnings += level == TB_LOG_WARNING;
 	if (level == TB_LOG_ERROR)
 		snprintf(error_line, sizeof(error_line), "%s", text);
 }
@@ -255,7 +257,7 @@ static void check_records(const struct tb_topic *t, const char *expected)
 	cr_assert_eq(t->progress.whole, t->sequence);
 }
 
-static uint64_t time_of(const struct tb_topic *t, uint64_t sequence)
+static struct record record_of(const struct tb_topic *t, uint64_t sequence)
 {
 	struct record record;
 	uint64_t found;
@@ -263,7 +265,12 @@ static uint64_t time_of(const struct tb_topic *t, uint64_t sequence)
 	cr_assert_eq(record_take(slot_of(t, t->ring, sequence & t->slot_mask), t->slot_bytes,
 				 sequence, &record, &found, &t->salt),
 		     0);
-	return record.time_ns;
+	return record;
+}
+
+static uint64_t time_of(const struct tb_topic *t, uint64_t sequence)
+{
+	return record_of(t, sequence).time_ns;
 }
 
 /* -- a subscriber that joins when the day is over ------------------------------------------------
@@ -579,6 +586,68 @@ Test(marks, restarted_feed_forgets_the_day_before)
 	cr_assert_eq(image_of("trade").records, 0);
 }
 
+/* A day ends with its C, or where another O comes. The next is a day of its own in every way. */
+static void check_two_days(bool marked)
+{
+	struct joiner joiner;
+	struct record record;
+	struct tb_trade trade;
+	uint64_t epoch;
+
+	topic("status", MARKET_STATUS, 16);
+	topic("trade", MARKET_TRADE, 16);
+	topic("quote", MARKET_QUOTE, 16);
+	epoch = topics[1].topic->shape.epoch;
+	add(5, 1);
+	execute(1, 7);
+	if (marked)
+		say_event('C');
+	say_event('O');
+	say((struct itch_message){
+		.type = 'A', .locate = 5, .add = { 1, 'S', 50, "NEXT    ", 20000 } });
+	execute(1, 8);
+	end_day(false);
+	run_days(FEED_LINGER, 0);
+	cr_expect_neq(topics[1].topic->shape.epoch, epoch);
+	check_records(topics[0].topic, "update. update.");
+	check_records(topics[1].topic, "update.");
+	check_records(topics[2].topic, "update. update.");
+	for (size_t i = 0; i < topic_count; i++)
+		check_quality(topics[i].topic, TB_QUALITY_GOOD, 0);
+	cr_expect_eq(topics[1].topic->names.count, 1);
+	cr_expect_str_eq(topics[1].topic->names.entries[0].name, "NEXT");
+	joiner = image_of("trade");
+	cr_expect_eq(joiner.records, 0, "the name of the day before");
+	record = record_of(topics[1].topic, 1);
+	memcpy(&trade, record.payload, sizeof(trade));
+	cr_expect_eq(trade.price, 20000);
+	cr_expect_eq(trade.source_time / UINT64_C(86400000000000), 1, "the date has moved on");
+}
+
+Test(marks, day_behind_another_in_one_source_is_a_day_of_its_own)
+{
+	check_two_days(true);
+}
+
+Test(marks, day_that_begins_before_the_end_of_another_is_a_day_of_its_own)
+{
+	check_two_days(false);
+	cr_expect_eq(warnings, 1, "the day before lacks its end");
+}
+
+/* What follows the end of a day is a day without its beginning. */
+Test(marks, messages_behind_the_end_of_a_day_are_a_day_without_its_beginning)
+{
+	topic("quote", MARKET_QUOTE, 16);
+	add(5, 1);
+	say_event('C');
+	add(5, 1);
+	end_day(false);
+	run_days(FEED_LINGER, 0);
+	check_records(topics[0].topic, "quality. update.");
+	check_quality(topics[0].topic, TB_QUALITY_SUSPECT, TB_QUALITY_NO_START);
+}
+
 /* A reading thread that has read ahead leaves the rest unpublished. */
 Test(marks, stopped_feed_ends_behind_a_whole_message)
 {
@@ -628,7 +697,7 @@ Test(marks, day_without_a_valid_message_fails)
 	script_count = 0;
 	invalid_day();
 	run_days(FEED_LINGER, -EBADMSG);
-	check_records(topics[0].topic, "quality. quality.");
+	check_records(topics[0].topic, "quality. quality. quality.");
 	cr_assert(strstr(error_line, "script: found 2 messages and no valid one of ITCH 5.0, "
 				     "expected at least 1"),
 		  "%s", error_line);
@@ -644,7 +713,7 @@ Test(marks, later_day_without_a_valid_message_fails)
 	say_event('O');
 	end_day(false);
 	run_days(FEED_RESTART, -EBADMSG);
-	check_records(topics[0].topic, "quality. quality.");
+	check_records(topics[0].topic, "quality. quality. quality.");
 	cr_assert_eq(days_opened, 2);
 }
 

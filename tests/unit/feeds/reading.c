@@ -98,6 +98,7 @@ Test(reading, source_that_hangs_is_followed_by_no_flush)
 {
 	static const struct source_operations operations = { next, changed, closed };
 	struct source source = { .operations = &operations, .name = "hanging" };
+	struct days days = { .source = &source };
 	struct reading_options options = { .cpu = -1,
 					   .interrupted = &interrupted,
 					   .wake_fd = eventfd(0, EFD_CLOEXEC),
@@ -115,7 +116,7 @@ Test(reading, source_that_hangs_is_followed_by_no_flush)
 	cr_assert_eq(sem_init(&hung, 0, 0), 0);
 	cr_assert_eq(reading_open(&reading, &options), 0);
 	cr_assert_eq(market_open(&market, &of), 0);
-	cr_assert_eq(reading_start(reading, market, &source), 0);
+	cr_assert_eq(reading_start(reading, market, &days, 0, 0), 0);
 	cr_assert_eq(reading_take(reading, &place), 0);
 	cr_assert_eq(place.message, MESSAGES);
 	cr_assert_eq(outputs, MESSAGES);
