@@ -53,7 +53,7 @@ enum tb_quality_cause {
 	TB_QUALITY_NO_START = 1,   /* the source lacks the beginning of its day */
 	TB_QUALITY_NO_END = 2,     /* the source lacks the end of its day */
 	TB_QUALITY_DAMAGED = 3,    /* the source is damaged, and cannot be read on */
-	TB_QUALITY_MISSING = 4,    /* input is missing in between */
+	TB_QUALITY_MISSING = 4,    /* input is missing, or could not be used */
 	TB_QUALITY_USER = 128,
 };
 

@@ -25,8 +25,8 @@ struct day_marks {
 /* Notes the next message of the source. True for the first message. */
 bool day_marks_note(struct day_marks *, const struct source_message *);
 
-/* Whether the day is over and this message begins another: the day has had its C, or the message is
- * an O and not the first. */
+/* Whether this message begins another day: it follows a C, or it is an O and not the first message.
+ */
 static inline bool day_marks_over(const struct day_marks *marks,
 				  const struct source_message *message)
 {

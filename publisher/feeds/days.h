@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The messages of a source, day by day: a source may have several days, one behind the other. */
+/* The messages of a source, day by day. A source may have several days in a row. */
 #ifndef TICKBUS_FEEDS_DAYS_H
 #define TICKBUS_FEEDS_DAYS_H
 

@@ -19,7 +19,7 @@
  * A symbol is a stock locate under one name. R gives a locate its name; before it, the first other
  * message with a stock does. If R gives another name, the locate is another symbol from there on,
  * and the book of the symbol before is empty. Any other message with another name than the locate's
- * has no effect. So no record has a name that neither its message nor its directory gave it.
+ * has no effect. So each record has the name of its message or of its directory.
  * Messages without a known symbol (S, V, W, and B for an unseen symbol) go to the
  * symbol MARKET_WIDE.
  *
@@ -97,8 +97,8 @@ void market_partial(struct market *);
 
 #define MARKET_DEFECT 1
 
-/* Processes one message. 0; MARKET_DEFECT: it cannot be used as it is, and the records from here on
- * may be wrong; or -ENOMEM: the books are no longer right. */
+/* Processes one message. 0, or -ENOMEM: the books are no longer right. MARKET_DEFECT: the message
+ * cannot be used as it is. The records from here on may be wrong. */
 int market_message(struct market *, const struct source_message *message);
 
 /* Why the last message has a defect: "it changes an unknown order". Valid until the next message.

@@ -38,9 +38,9 @@ void outputs_take(struct outputs *, uint64_t message, const struct market_output
 
 #define OUTPUTS_FULL 1
 
-/* Publishes the last record of the message in each topic. 0; OUTPUTS_FULL: a topic had no room for
- * an instrument, and is suspect from here on; or the -errno of the first record that could not be
- * published: it stays. */
+/* Publishes the last record of the message in each topic. 0, or the -errno of the first record that
+ * could not be published: it stays. OUTPUTS_FULL: a topic had no room for an instrument. It is
+ * suspect from here on. */
 int outputs_end_message(struct outputs *);
 
 /* Empties the topics and forgets all instruments: 0 or -errno. */

@@ -392,14 +392,44 @@ class Days(Bench):
     def test_unknown_message_of_any_length_is_counted_and_the_day_goes_on(self):
         unknown = [frame(b"~" * length) for length in (1, 50, 51, 300, 65535, 65535)]
         path = self.file("day.bin", self.START + b"".join(unknown) + add(1) + self.END)
-        pubd = self.pubd(settings(itch(path, ", incomplete: fail"), ["quote"]))
+        pubd = self.pubd(settings(itch(path), ["quote"]))
         self.says(pubd, "to the end")
         self.assertIn(f"read {3 + len(unknown)} messages, to the end", pubd.err.read_text())
-        self.assertEqual(pubd.err.read_text().count("found message type 0x7e, expected a type of ITCH 5.0"), len(unknown))
+        self.assertEqual(pubd.err.read_text().count("found message type 0x7e, expected a type of ITCH 5.0; skipped"),
+                         len(unknown))
         self.assertEqual(len(self.ends(self.cat("nasdaq.quote", "--count", 1), 0).splitlines()), 2)
         counters = self.ends(self.begin(TICKBUS, "stat", "shm:b", "--format", "csv"), 0)
         self.assertRegex(counters, rf"unknown_type,{len(unknown)},messages\n")
         self.stop(pubd)
+
+    def test_unusable_message_is_reported_at_its_place_and_can_set_the_status(self):
+        unusable = add(2, stock=b"OTHER   ")
+        data = self.START + add(1) + unusable * 20 + add(3) + self.END
+        for more, level, status in ((", incomplete: warn", "warning", 0), (", incomplete: fail", "error", 3)):
+            log, readers = self.publish(data, more, status=status)
+            for lines, place in zip(readers, (2, 1)):
+                self.assertEqual(self.qualities(lines), [(place, "suspect", "missing")])
+            place = len(self.START + add(1))
+            self.assertRegex(log, rf"{level} feed nasdaq: \S*day\.bin: message at byte {place}: symbol: found OTHER, "
+                                  r"expected AAA, the name of locate 1; the feed's topics are suspect\n")
+            self.assertEqual(log.count("topics are suspect"), 1)
+
+    def test_two_days_in_one_file_are_two_days(self):
+        """Under the names and the date of each. 2019-12-31 follows 2019-12-30."""
+        monday = self.START + add(1) + self.END
+        tuesday = self.START + add(1, stock=b"OTHER   ") + self.END
+        for data in (monday + tuesday, gzip.compress(monday) + gzip.compress(tuesday)):
+            path = self.file("days.bin", data)
+            pubd = self.pubd(settings(itch(path, ", at_end: exit, start: { subscribers: 1 }, incomplete: fail"), ["quote"]))
+            lines = [json.loads(line) for line in
+                     self.ends(self.cat("nasdaq.quote", "--until-end", form="json"), 0).splitlines()]
+            self.ends(pubd, 0)
+            self.assertIn("another day begins with message 4: 2019-12-31", pubd.err.read_text())
+            last = [line for line in lines if "instrument" in line][-1]
+            self.assertEqual((last["sequence"], last["instrument"]), (1, "OTHER"))
+            self.assertEqual(last["source_time"], (1577716200 + 86400) * 10**9)
+            self.assertEqual([line["event"] for line in lines if "event" in line][-2:], ["restart", "ended"])
+            self.assertEqual(self.qualities(lines), [])
 
     def test_zeros_behind_the_day_are_its_end(self):
         whole = self.START + add(1) + self.END

@@ -410,9 +410,7 @@ static void order_delete(struct book *book, uint32_t price, unsigned which)
 static void order_toggle(struct book *book, uint32_t price, unsigned which)
 {
 	const uint64_t reference = 2 * price + which;
-	struct book_order order = { .reference = reference,
-					  .price = price,
-					  .shares = price + 1 };
+	struct book_order order = { .reference = reference, .price = price, .shares = price + 1 };
 
 	if (book_delete(book, reference) == 0) {
 		naive[price].size -= order.shares;
@@ -628,7 +626,7 @@ Test(book, references_of_an_exchange_keep_the_fast_hash)
 	cr_assert_eq(book_open(&book), 0);
 	for (unsigned i = 0; i < 300000; i++) {
 		struct book_order order = { .reference = (reference += 1 + below(&state, 5)),
-						  .shares = 1 };
+					    .shares = 1 };
 
 		cr_assert_eq(book_add(&book, &order), 0);
 	}

@@ -457,7 +457,7 @@ Test(marks, message_that_cannot_be_used_fails_where_incomplete_does)
 }
 
 /* Orders from before its beginning are no defect of a day without its beginning. */
-Test(marks, unknown_orders_of_a_day_without_its_beginning_are_no_further_cause)
+Test(marks, unknown_orders_of_a_day_cut_at_its_start_are_no_cause)
 {
 	topic("quote", MARKET_QUOTE, 16);
 	script_count = 0;
@@ -485,8 +485,8 @@ Test(marks, topic_without_room_for_an_instrument_is_suspect_alone)
 	check_quality(topics[1].topic, TB_QUALITY_GOOD, 0);
 }
 
-/* Lines are written for two new instruments, for each full step of 8 records, for the batch, twice
- * for the change of quality, and twice for the end. A flush inside a message would write more. */
+/* Lines are written for two new instruments, for each full step of 8 records and for the batch. The
+ * change of quality and the end take two each. A flush inside a message would write more. */
 Test(marks, no_flush_shows_a_part_of_a_message)
 {
 	const struct tb_topic *quote;
@@ -629,14 +629,14 @@ Test(marks, day_behind_another_in_one_source_is_a_day_of_its_own)
 	check_two_days(true);
 }
 
-Test(marks, day_that_begins_before_the_end_of_another_is_a_day_of_its_own)
+Test(marks, day_that_begins_within_another_is_a_day_of_its_own)
 {
 	check_two_days(false);
 	cr_expect_eq(warnings, 1, "the day before lacks its end");
 }
 
 /* What follows the end of a day is a day without its beginning. */
-Test(marks, messages_behind_the_end_of_a_day_are_a_day_without_its_beginning)
+Test(marks, messages_behind_an_end_are_a_day_without_a_beginning)
 {
 	topic("quote", MARKET_QUOTE, 16);
 	add(5, 1);
