@@ -52,6 +52,7 @@ struct shown {
 struct symbol {
 	char stock[ITCH_STOCK_BYTES];    /* as in messages */
 	char name[ITCH_STOCK_BYTES + 1]; /* its first, "" until a message gives it */
+	bool listed;                     /* the directory has it */
 	uint32_t number;                 /* of its outputs; 0: its locate */
 	struct best best[2];
 	struct shown *shown;      /* set if depth10 is wanted and the symbol had a level */
@@ -396,6 +397,7 @@ static void on_directory(struct market *market, const struct itch_message *messa
 	const struct tb_definition definition =
 		definitions_make(&message->directory, market->now_ns);
 
+	market->symbols[message->locate].listed = true;
 	if (wanted(market, MARKET_DEFINITION))
 		output_record(market, MARKET_DEFINITION, message->locate, TB_KIND_UPDATE,
 			      &definition, sizeof(definition));
@@ -502,6 +504,9 @@ static int symbol_rename(struct market *market, const struct itch_message *messa
 	book_forget(&market->book, message->locate);
 	result = evaluate(market);
 	symbol_forget(symbol);
+	if (!symbol->listed)
+		defect(market, MARKET_COUNTER_NAME_CONFLICT,
+		       "messages before it had another name for its stock locate");
 	memcpy(market->renamed[market->renamed_count], message->directory.stock, length);
 	symbol->number = MARKET_RENAMED + market->renamed_count++;
 	memcpy(symbol->stock, message->directory.stock, ITCH_STOCK_BYTES);
@@ -573,13 +578,13 @@ ITCH_INLINE int process(struct market *market, const struct source_message *raw,
 	const char *stock;
 	int result = itch_decode_type(type, raw->bytes, raw->length, &message);
 
+	market->why = NULL;
 	if (!result && (stock = itch_stock(&message)) && !is_named(market, message.locate, stock))
 		result = name_set(market, &message, stock);
 	if (__builtin_expect(result < 0, 0))
 		return malformed(market, result, raw->offset);
 	count(market, itch_number(type));
 	market->now_ns = market->options.midnight_ns + message.time_ns;
-	market->why = NULL;
 	result = apply(market, &message);
 	if (result == 0)
 		result = evaluate(market);

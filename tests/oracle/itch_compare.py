@@ -115,8 +115,9 @@ class RandomDay:
         return raw[:at] + self.random.choice([b"A", b"z", b"5", b" "]) + raw[at + 1:]
 
     def file(self, messages):
-        return b"".join(len(raw).to_bytes(2, "big") + raw
-                        for raw in (self.message() for _ in range(messages)))
+        """A single day: the marks of a day would begin another."""
+        return b"".join(len(raw).to_bytes(2, "big") + raw for raw in (self.message() for _ in range(messages))
+                        if not (len(raw) == 12 and raw[:1] == b"S" and raw[11:] in (b"O", b"C")))
 
 
 def counters(text):

@@ -142,6 +142,7 @@ class Day:
         self.standing = {}  # locate -> rows of its last trades that stand.
         self.status = {}    # locate or "market" -> part -> text.
         self.names = {}     # locate -> the 8 bytes of its name.
+        self.listed = set() # locates whose name is the directory's.
         self.orders = {}    # reference -> [locate, side, price, shares]
         self.levels = {}    # (locate, side) -> {price: [size, orders]}
         self.shown = {}     # locate -> what the last evaluation saw
@@ -287,6 +288,8 @@ class Day:
         self.touched = []
         if stock is not None and self.names[locate] != stock:
             self.rename(locate, stock, self.midnight_ns + nanoseconds)
+        if kind == b"R":
+            self.listed.add(locate)
         self.apply(kind, locate, self.midnight_ns + nanoseconds, fields)
         if self.select in ("quote", "depth10"):
             for changed in self.touched:
@@ -314,6 +317,7 @@ class Day:
             known.pop(locate, None)
         self.touched = []
         self.names[locate] = stock
+        self.counts["name_conflict"] += locate not in self.listed
 
     def apply(self, kind, locate, time, fields):
         if kind in (b"A", b"F"):

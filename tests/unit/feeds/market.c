@@ -792,7 +792,7 @@ Test(market, directory_that_renames_a_locate_begins_another_symbol)
 	execute(2, 5, 77);
 	before = made(MARKET_TRADE)->symbol;
 	send(directory);
-	cr_assert_eq(answered, 0);
+	cr_assert_eq(answered, MARKET_DEFECT, "orders were published under a wrong name");
 	cr_assert_str_eq(made(MARKET_QUOTE)->name, "ACME");
 	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 	cr_assert_str_eq(made(MARKET_DEFINITION)->name, "OTHER");
