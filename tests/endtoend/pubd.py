@@ -431,6 +431,14 @@ class Days(Bench):
             self.assertEqual([line["event"] for line in lines if "event" in line][-2:], ["restart", "ended"])
             self.assertEqual(self.qualities(lines), [])
 
+    def test_dates_of_an_endless_exchange_are_rising_weekdays(self):
+        pubd = self.pubd(settings("type: synthetic, symbols: 2, rate: 1, speed: max, date: 2020-01-02", ["quote"]))
+        self.says(pubd, "another day begins with message .*: 2020-01-07")
+        dates = re.findall(r"another day begins with message \d+: (\S+)", pubd.err.read_text())
+        self.assertEqual(dates[:3], ["2020-01-03", "2020-01-06", "2020-01-07"])
+        self.assertEqual(dates, sorted(dates))
+        self.stop(pubd)
+
     def test_zeros_behind_the_day_are_its_end(self):
         whole = self.START + add(1) + self.END
         for data in (whole + bytes(2), whole + bytes(512), gzip.compress(whole) + bytes(512),
