@@ -22,7 +22,7 @@
 #include "subscriber/source.h"
 
 #define COPY_TRIES  64 /* copies of a line or slot that changes meanwhile */
-#define IDLE_LOOKS  16 /* looks at a busy slot for each read of the progress line */
+#define IDLE_LOOKS  16 /* looks at a slot without `next` for each read of the head or line */
 #define MOVES_MAX   8  /* moves past lost records in one call: handlers may be slow */
 #define LINE_BYTES  64
 #define AHEAD_BYTES 4096 /* of slots ahead of slot `next` are prefetched */
@@ -71,24 +71,35 @@ static bool look(struct tb_source *source, bool failed)
 	return failed && !deliver_stopped(source) && reader_failed(source, &progress);
 }
 
-/* A slot behind `next` or a busy slot is not written yet. A slot ahead of it means that the reader
- * was lapped. A slot that holds `next` and was not copied has an invalid length. */
+static inline const _Atomic uint64_t *head_word(const struct mapping *mapping)
+{
+	return (const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress);
+}
+
+/* A hint; the slots decide what they hold. */
+static inline uint64_t head_load(const struct tb_source *source)
+{
+	return atomic_load_explicit(head_word(&source->mapping), memory_order_acquire); /* R3 */
+}
+
+/* A slot behind `next` or a busy slot is usually not written yet. If a line that was read before
+ * the copy counts its record, the copy failed. A slot ahead of it means that the reader was lapped.
+ * A slot that holds `next` and was not copied has an invalid length. */
 static bool slot_elsewhere(struct tb_source *source, uint64_t found)
 {
-	if (found >= source->next) {
+	const bool counted = source->next <= source->head;
+	const bool failed = found >= source->next;
+
+	if (failed)
 		source->subscription->counters[SUBSCRIPTION_TORN]++;
-		return look(source, true);
-	}
-	if (source->look)
-		return look(source, false);
-	if (found == 0) {
-		/* In the first lap, a slot that was never written looks busy. */
-		if (source->next > source->mapping.shape.slots)
-			source->subscription->counters[SUBSCRIPTION_BUSY]++;
-		if (++source->idle % IDLE_LOOKS == 0)
-			return look(source, false);
-	}
-	return false;
+	if (failed || source->look)
+		return look(source, failed || counted);
+	/* In the first lap, a slot that was never written looks busy. */
+	if (found == 0 && source->next > source->mapping.shape.slots)
+		source->subscription->counters[SUBSCRIPTION_BUSY]++;
+	if (++source->idle % IDLE_LOOKS != 0)
+		return false;
+	return (found == 0 || head_load(source) >= source->next) && look(source, counted);
 }
 
 /* The slot held `next`, but its copy is not valid: the slot may have changed meanwhile. */
@@ -137,17 +148,6 @@ static inline void fetch_ahead(const struct ring *ring, uint64_t next, uint64_t 
 	do
 		__builtin_prefetch(slot);
 	while ((slot += LINE_BYTES) < end);
-}
-
-static inline const _Atomic uint64_t *head_word(const struct mapping *mapping)
-{
-	return (const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress);
-}
-
-/* A hint; the slots decide what they hold. */
-static inline uint64_t head_load(const struct tb_source *source)
-{
-	return atomic_load_explicit(head_word(&source->mapping), memory_order_acquire); /* R3 */
 }
 
 /* Whether to look at slot `next`. The head in the line is only a hint; the slot decides what it
@@ -322,5 +322,7 @@ bool pull_view_glance(const struct tb_source *source, struct glance *glance)
 	glance->expected = atomic_load_explicit(glance->word, memory_order_relaxed);
 	if (glance->expected == 0 && source->next > mapping->shape.slots)
 		return false;
+	if (source->next <= source->head)
+		return false; /* it is counted, and comes or is reported */
 	return glance->expected < source->next;
 }

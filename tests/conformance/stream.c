@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bus/record.h"
+#include "publisher/state.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"
 #include "tests/support/scene.h"
@@ -397,6 +399,71 @@ Test(stream, records_through_small_ring_are_all_accounted_for)
 	cr_expect_eq(notes.wrong, 0);
 	cr_expect_geq(notes.records, 1024 - 128); /* without the slots reserved in one step */
 	tb_subscriber_close(subscriber);
+}
+
+/* -- records that are counted but never come --------------------------------------------------- */
+
+static _Atomic uint64_t *sequence_word(const struct tb_topic *topic, uint64_t sequence)
+{
+	return (_Atomic uint64_t *)(void *)(topic->ring +
+					    (sequence & topic->slot_mask) * topic->slot_bytes);
+}
+
+/* Only a hostile publisher leaves a slot as it was and counts its record. */
+static void record_that_never_comes(uint64_t before, uint64_t word, bool ends)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	char expected[96];
+
+	scene_publish(topic, 1, 1);
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	for (uint64_t i = 1; i <= before; i++) {
+		if (i > 1)
+			scene_publish(topic, i, i);
+		cr_assert(scene_poll_until(subscriber, &notes.last, i), "%s", notes.text);
+	}
+	scene_publish(topic, before + 1, before + 1);
+	atomic_store(sequence_word(topic, before + 1), word);
+	if (ends)
+		tb_topic_end(topic);
+	cr_assert(scene_poll_until(subscriber, &notes.lost, 1), "%s", notes.text);
+	if (!ends) {
+		scene_publish(topic, before + 2, before + 2);
+		tb_topic_end(topic);
+	}
+	cr_assert(scene_poll_while(subscriber, &notes.ended), "%s", notes.text);
+	snprintf(expected, sizeof(expected), "\ngap %" PRIu64 " %" PRIu64 " corrupt\n%s",
+		 before + 1, before + 1, ends ? "ended " : "");
+	cr_expect(strstr(notes.text, expected), "%s", notes.text);
+	cr_expect_eq(notes.lost, 1, "%s", notes.text);
+	cr_expect_eq(notes.records, before + !ends, "%s", notes.text);
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, record_of_a_slot_that_stays_empty_is_corrupt)
+{
+	record_that_never_comes(3, 0, false);
+}
+
+Test(stream, record_of_a_slot_that_stays_busy_is_corrupt)
+{
+	record_that_never_comes(70, 0, false);
+}
+
+Test(stream, record_of_a_slot_that_stays_old_is_corrupt)
+{
+	record_that_never_comes(70, 71 - 64, false);
+}
+
+Test(stream, last_record_of_a_slot_that_stays_old_is_corrupt)
+{
+	record_that_never_comes(70, 71 - 64, true);
+}
+
+Test(stream, last_record_of_a_slot_that_stays_empty_is_corrupt)
+{
+	record_that_never_comes(3, 0, true);
 }
 
 Test(stream, descriptor_is_readable_when_a_record_arrives)

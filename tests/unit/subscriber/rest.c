@@ -207,6 +207,31 @@ Test(rest, busy_slot_is_looked_at_in_each_poll)
 	cr_expect_eq(tb_poll(subscriber, 100), 1);
 }
 
+/* Only a hostile publisher leaves an older sequence there. 16 looks make a try, 8 tries a gap. */
+Test(rest, topic_with_a_counted_record_is_looked_at_in_each_poll)
+{
+	struct tb_topic *topic = rest_at_one("t");
+	struct slot *slot;
+	uint64_t before;
+	int polls = 0;
+
+	scene_publish(topic, 2, 70);
+	UNTIL(notes.last == 70);
+	stop();
+	subscriber->table[0]->batched = false;
+	before = notes.lost;
+	scene_publish(topic, 71, 71);
+	slot = (struct slot *)(void *)(topic->ring + (71 & topic->slot_mask) * topic->slot_bytes);
+	atomic_store(&slot->word[0], 71 - 64);
+	UNTIL_IN_TURNS(subscriber->table[0]->head == 71);
+	for (; polls < 200 && notes.lost == before; polls++)
+		cr_assert_eq(tb_poll(subscriber, 100), 0);
+	cr_expect(strstr(notes.text, "\ngap 71 71 corrupt\n"), "after %d polls: %s", polls,
+		  notes.text);
+	cr_expect_leq(polls, 128);
+	cr_expect_gt(polls, 100, "a single look is no proof");
+}
+
 static void on_batch(void *user, const struct tb_source *source, const struct tb_batch *batch)
 {
 	(void)source;
