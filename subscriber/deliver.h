@@ -125,7 +125,8 @@ static inline bool deliver_is_unusual(const struct tb_source *source, const stru
 }
 
 /* In a merge: 1 if the proven copy in `record` waits for its turn, 0 if its turn has come. The last
- * stamp that did not wait is kept. -EAGAIN: it has no stamp, so it has no place in the order. */
+ * stamp that did not wait is kept. -EAGAIN: its place in the order was passed, or it has no stamp,
+ * so it has no place. Not if it is skipped anyway. */
 static inline int deliver_waits(struct tb_source *source)
 {
 	const uint64_t time_ns = source->record.time_ns;
@@ -133,9 +134,9 @@ static inline int deliver_waits(struct tb_source *source)
 	source->held = time_ns > source->limit_ns;
 	if (source->held)
 		return 1;
-	if (time_ns == 0)
-		return -EAGAIN;
-	source->passed_ns = time_ns;
+	if (__builtin_expect(time_ns < source->floor_ns, 0))
+		return time_ns > 0 && time_ns <= source->skip_ns ? 0 : -EAGAIN;
+	source->floor_ns = source->passed_ns = time_ns;
 	return 0;
 }
 

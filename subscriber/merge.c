@@ -11,8 +11,9 @@
  * MG6  After each record, and before a record of another topic, the next record of the same topic
  *      is looked at. So a gap is reported before its next record, and before any later record of
  *      another topic.
- *      A record without a stamp has no place in the order. Only a hostile publisher writes it.
- *      It counts as a failed copy, so it is reported as corrupt.
+ *      A record without a stamp has no place in the order, and a record behind the last that was
+ *      delivered comes too late for it. Only a hostile publisher writes them. They count as failed
+ *      copies, so they are reported as corrupt.
  * MG7  A restarted topic switches to its next epoch when the old epoch was merged to its head. It
  *      holds T until a line of the next epoch is read.
  * MG8  With a new publisher all old rings are merged to their heads, whatever their W. Then the
@@ -103,9 +104,18 @@ static bool reads_on(const struct tb_source *source)
 	return merge_state_has(source) && source->state == SOURCE_RUNNING;
 }
 
+/* What comes before it is too late for the order (MG6). At the same time, topics come by id. */
+static uint64_t floor_of(const struct merge *merge, uint32_t topic_id)
+{
+	const uint64_t floor_ns = merge->last_ns + (topic_id < merge->last_topic);
+
+	return floor_ns > 0 ? floor_ns : 1; /* a stamp is never 0 */
+}
+
 /* Delivers records up to limit_ns, at most max, and looks at the next (MG6). */
 static int topic_pull(struct tb_source *source, int max, uint64_t limit_ns)
 {
+	source->floor_ns = floor_of(source->subscription->merge, source->mapping.shape.topic_id);
 	source->limit_ns = limit_ns;
 	return source->mapping.view ? pull_view_merged(source, max) : pull_read(source, max);
 }
@@ -392,13 +402,17 @@ static int first_deliver(struct tb_subscription *subscription, int max)
 {
 	struct merge *merge = subscription->merge;
 	struct tb_source *source = merge->place[0].source;
+	const uint32_t topic_id = merge->place[0].topic_id;
 	int count;
 
 	if (!reads_on(source))
 		return 0;
+	source->passed_ns = 0;
 	count = topic_pull(source, max, first_limit(merge));
-	if (count > 0 && source->passed_ns > merge->last_ns)
+	if (count > 0 && source->passed_ns != 0) {
 		merge->last_ns = source->passed_ns;
+		merge->last_topic = topic_id;
+	}
 	if (stopped(subscription))
 		return count;
 	if (source->held) {

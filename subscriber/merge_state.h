@@ -30,20 +30,21 @@ struct merge {
 	uint32_t group;                       /* 0: no topic has been asked for yet */
 	char group_of[TB_TOPIC_NAME_MAX + 1]; /* the topic that decided the group */
 	bool free;                            /* all topics have ended: another group may come */
-	bool rests;         /* the last poll left nothing to do, and no line came since */
-	bool leaves;        /* some topic does */
-	bool begun;         /* false: it waits until all topics are joined */
-	bool draining;      /* a new publisher: the old rings come first */
-	bool completed;     /* the first image of all topics is complete */
-	bool image_first;   /* in polls for a single record */
-	bool all_over;      /* no topic bounds T any more */
-	bool news;          /* a topic seems to have new records */
-	uint64_t time_ns;   /* T */
-	uint64_t limit_ns;  /* records up to it may be delivered: T, or no limit */
-	uint64_t newest_ns; /* the largest W of its topics */
-	uint64_t last_ns;   /* the time of the last record delivered */
-	uint64_t lag_ms;    /* since when T stands below newest_ns; 0: it does not */
-	uint64_t round;     /* the last pass over all topics that polled it */
+	bool rests;          /* the last poll left nothing to do, and no line came since */
+	bool leaves;         /* some topic does */
+	bool begun;          /* false: it waits until all topics are joined */
+	bool draining;       /* a new publisher: the old rings come first */
+	bool completed;      /* the first image of all topics is complete */
+	bool image_first;    /* in polls for a single record */
+	bool all_over;       /* no topic bounds T any more */
+	bool news;           /* a topic seems to have new records */
+	uint64_t time_ns;    /* T */
+	uint64_t limit_ns;   /* records up to it may be delivered: T, or no limit */
+	uint64_t newest_ns;  /* the largest W of its topics */
+	uint64_t last_ns;    /* the time of the last record delivered */
+	uint32_t last_topic; /* its topic's id */
+	uint64_t lag_ms;     /* since when T stands below newest_ns; 0: it does not */
+	uint64_t round;      /* the last pass over all topics that polled it */
 	enum merge_work work;
 	uint32_t count;             /* places in use */
 	struct merge_place place[]; /* a heap: the first is the lowest. topics_max of them */

@@ -235,7 +235,8 @@ struct tb_source {
 	/* In a merge (merge_state.h). */
 	uint64_t complete_ns; /* W of the line that `head` came with */
 	uint64_t limit_ns;    /* records after this time wait */
-	uint64_t passed_ns;   /* the time of the last record that did not wait */
+	uint64_t floor_ns;    /* records before this time come too late for the order */
+	uint64_t passed_ns;   /* of the last record in this pull that did not wait; 0: none */
 	uint64_t skip_ns;     /* the merge was there when the topic joined: earlier records are
 			       * skipped; 0: no longer */
 	uint64_t away_ms;     /* since when its memory is not the present memory; 0: it is */

@@ -85,7 +85,8 @@ struct tb_subscriber_options {
 
 /* A flag of a subscription: a merge. All its topics belong to one group (tb_group_create), and
  * their records are delivered together, in the order of (time_ns, topic, sequence). A topic that is
- * ahead is not read further meanwhile; nothing is buffered. The first topic that is joined
+ * ahead is not read further meanwhile; nothing is buffered. A record that comes too late for this
+ * order is a gap with cause corrupt. The first topic that is joined
  * decides the group. Topics of another group are refused, EINVAL, and topics of no group,
  * EOPNOTSUPP. With TB_FROM_IMAGE the subscription begins with one cut through all
  * its topics: see TB_EVENT_COMPLETE. Not with on_batch, TB_STRICT, TB_VALUES, TB_WATCH,

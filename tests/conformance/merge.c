@@ -320,6 +320,81 @@ Test(merge, record_without_a_stamp_is_corrupt_at_its_place)
 	cr_expect_eq(scene.topics[TRADE].lost, 1);
 }
 
+Test(merge, first_record_without_a_stamp_is_corrupt)
+{
+	subscribe(TB_FROM_OLDEST);
+	message();
+	put(TRADE);
+	stamp_remove(scene.topics[TRADE].topic);
+	put(QUOTE);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_str_eq(scene.text, " gap t1-1 q1");
+}
+
+/* Makes the group's next stamp this long before its last. Only a hostile publisher goes back. */
+static void group_goes_back(uint64_t ns)
+{
+	const uint64_t now_ns = scene.group->done_ns - ns;
+
+	clock_real_set(now_ns);
+	scene.group->done_ns = scene.group->clock_ns = now_ns - 1;
+}
+
+/* W and times fall. What comes too late for the order is neither delivered nor silently left out,
+ * although its own topic may have delivered nothing later. */
+Test(merge, record_of_a_time_that_was_passed_is_corrupt)
+{
+	clock_real_set(UINT64_C(20000) * 86400 * 1000000000);
+	subscribe(TB_FROM_OLDEST);
+	message();
+	put(QUOTE);
+	message();
+	put(TRADE);
+	flush();
+	merge_scene_settle(&scene);
+	group_goes_back(1000);
+	message();
+	put(QUOTE);
+	put(TRADE);
+	put(CANCEL);
+	flush();
+	group_goes_back(-UINT64_C(5000));
+	message();
+	put(QUOTE);
+	put(TRADE);
+	put(CANCEL);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.gaps, 3, "%s", scene.text);
+	cr_expect_eq(scene.subscription->counters[SUBSCRIPTION_LOST_CORRUPT], 3);
+	cr_expect_eq(scene.records, 5, "%s", scene.text);
+	cr_expect(strstr(scene.text, " q3 t3 c2"), "%s", scene.text);
+}
+
+/* At the same time, topics come in the order of their ids. */
+Test(merge, record_of_a_lower_topic_at_a_passed_time_is_corrupt)
+{
+	clock_real_set(UINT64_C(20000) * 86400 * 1000000000);
+	subscribe(TB_FROM_OLDEST);
+	message();
+	put(TRADE);
+	flush();
+	merge_scene_settle(&scene);
+	group_goes_back(0);
+	message();
+	put(QUOTE);
+	put(CANCEL);
+	flush();
+	group_goes_back(-UINT64_C(5000));
+	message();
+	put(QUOTE);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.gaps, 1, "%s", scene.text);
+	cr_expect_str_eq(scene.text, " t1 gap q1-1 c1 q2", "%s", scene.text);
+}
+
 Test(merge, topics_of_two_groups_are_refused)
 {
 	struct tb_group *other = scene_group(scene.publisher, "other");
