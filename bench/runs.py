@@ -107,7 +107,10 @@ def rings(names, found, many):
         assert ("of the looks brought nothing" in row["more"]) == row["name"].startswith("caught"), row
     bounds = {row["name"]: row["bound"] for row in found["results"]}
     assert bounds["publish/32/8m/batch/checked/0"] == 1.8 and bounds["publish/32/8m/each/checked/0"] == 3, bounds
-    assert not many or bounds["throughput/256/8m/batch/lossless/checked/1"] == 0.8, bounds
+    # On a busy machine the yardstick may get no record in its 2 ms. There is no ratio then, and no bound.
+    ratios = {row["name"]: row["ratio"] for row in found["results"]}
+    name = "throughput/256/8m/batch/lossless/checked/1"
+    assert not many or bounds[name] == (0.8 if ratios[name] else None), (bounds, ratios)
     processors = len(os.sched_getaffinity(0))
     assert processors > 3 or f"{processors} processors: rows with more than" in found["notes"]["left_out"][0], found
 
