@@ -248,6 +248,7 @@ void guest_leave(struct guest *guest)
 	if (!guest->link)
 		return;
 	ops->link_break(guest->link);
+	ops->link_settle(guest->link);
 	guest_take(guest);
 	ops->remote_close(guest->remote);
 	ops->landing_free(guest->link, guest->landing, LANDING);
