@@ -228,10 +228,19 @@ int turn_connect(struct tb_subscriber *subscriber)
 	return result;
 }
 
+/* Before link_settle closes the descriptor: another thread may get its number. */
+static void link_unwatch(struct tb_subscriber *subscriber)
+{
+	if (subscriber->link_fd >= 0)
+		epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_DEL, subscriber->link_fd, NULL);
+	subscriber->link_fd = -1;
+}
+
 void turn_settle(struct tb_subscriber *subscriber)
 {
 	if (!subscriber->link)
 		return;
+	link_unwatch(subscriber);
 	subscriber->ops->link_break(subscriber->link);
 	subscriber->ops->link_settle(subscriber->link);
 }
@@ -240,9 +249,7 @@ void turn_disconnect(struct tb_subscriber *subscriber)
 {
 	if (!subscriber->link)
 		return;
-	if (subscriber->link_fd >= 0)
-		epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_DEL, subscriber->link_fd, NULL);
-	subscriber->link_fd = -1;
+	link_unwatch(subscriber);
 	subscriber->ops->link_break(subscriber->link);
 	connection_drop(subscriber);
 	turn_reap(subscriber); /* all of them: no READ is outstanding after this */
