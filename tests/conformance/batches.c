@@ -10,6 +10,7 @@
 #include "bus/counters.h"
 #include "publisher/state.h"
 #include "subscriber/state.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/batches.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"

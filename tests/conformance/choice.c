@@ -21,6 +21,7 @@
 #include "subscriber/pull_image.h"
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"
 #include "tests/support/random.h"

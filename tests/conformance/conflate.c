@@ -21,6 +21,7 @@
 #include "subscriber/conflate.h"
 #include "subscriber/reader.h"
 #include "subscriber/state.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"

@@ -360,10 +360,10 @@ void expect_message(struct guest *guest)
 void place_second(void)
 {
 	if (strcmp(SCHEME, "rdma") == 0)
-		snprintf(address, sizeof(address), SCHEME ":%s:%d", getenv("TICKBUS_TEST_RDMA"),
+		snprintf(address, sizeof(address), "%s:%s:%d", SCHEME, getenv("TICKBUS_TEST_RDMA"),
 			 60000 + (int)getpid() % 5000);
 	else
-		snprintf(address, sizeof(address), SCHEME ":second");
+		snprintf(address, sizeof(address), "%s:second", SCHEME);
 	ops = fabric_find(address, &place);
 	cr_assert_not_null(ops, "%s", tb_error());
 }
@@ -378,10 +378,10 @@ void enter(void)
 	random_state = random_seed();
 	faulty_add(random_state);
 	if (strcmp(SCHEME, "rdma") == 0)
-		snprintf(address, sizeof(address), SCHEME ":%s:%d", device,
+		snprintf(address, sizeof(address), "%s:%s:%d", SCHEME, device,
 			 20000 + (int)getpid() % 40000);
 	else
-		snprintf(address, sizeof(address), SCHEME ":test");
+		snprintf(address, sizeof(address), "%s:test", SCHEME);
 	ops = fabric_find(address, &place);
 	cr_assert_not_null(ops, "%s", tb_error());
 	cr_assert_str_eq(ops->scheme, SCHEME);

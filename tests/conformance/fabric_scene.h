@@ -12,6 +12,7 @@
 
 #include "bus/clock.h"
 #include "bus/fabric.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/deadline.h"
 
 #define GUESTS       32

@@ -8,6 +8,7 @@
 
 #include "bus/counters.h"
 #include "bus/fault/fault.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"
 #include "tests/support/random.h"
@@ -134,8 +135,8 @@ static struct tb_subscription *subscribe(struct account *account, enum tb_from f
 						     .conflate_us = account->conflates ? 3000 : 0 };
 	struct tb_subscription *subscription;
 
-	snprintf(address, sizeof(address), "fault:seed=%" PRIu64 "," FAULTS "/" SCHEME ":test",
-		 seed);
+	snprintf(address, sizeof(address), "fault:seed=%" PRIu64 "," FAULTS "/%s:test", seed,
+		 SCHEME);
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
 	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &subscription), 0, "%s", tb_error());
 	return subscription;

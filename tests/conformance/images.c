@@ -20,6 +20,7 @@
 #include "subscriber/pull_image.h"
 #include "subscriber/reader.h"
 #include "subscriber/state.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/batch_record.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/clock.h"

@@ -15,6 +15,7 @@
 #include "subscriber/source.h"
 #include "subscriber/state.h"
 #include "tests/conformance/merge_scene.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"

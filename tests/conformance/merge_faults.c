@@ -8,6 +8,7 @@
 #include "bus/fault/fault.h"
 #include "subscriber/state.h"
 #include "tests/conformance/merge_scene.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/multicast_fabric.h"
 #include "tests/support/random.h"

@@ -15,6 +15,7 @@
 #include "bus/notice.h"
 #include "bus/verbs/notice_udp.h"
 #include "subscriber/state.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"
 #include "tests/support/random.h"
@@ -50,7 +51,7 @@ static void enter(void)
 	if (strcmp(SCHEME, "rdma") == 0)
 		snprintf(address, sizeof(address), "rdma:%s:%d", host(), port());
 	else
-		snprintf(address, sizeof(address), SCHEME ":test");
+		snprintf(address, sizeof(address), "%s:test", SCHEME);
 	/* Tests run side by side, and devices distinguish groups by address only. */
 	snprintf(group, sizeof(group), "239.78.%d.%d:%d", (int)getpid() >> 8 & 255,
 		 (int)getpid() & 255, port());

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "subscriber/state.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/clock.h"
 #include "tests/support/faulty_fabric.h"
 #include "tests/support/scene.h"

@@ -18,6 +18,7 @@
 #include "publisher/topic.h"
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"

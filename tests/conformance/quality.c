@@ -9,6 +9,7 @@
 #include "bus/counters.h"
 #include "bus/quality.h"
 #include "publisher/state.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"
 #include "tests/support/scene.h"

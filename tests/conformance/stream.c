@@ -15,6 +15,7 @@
 
 #include "bus/record.h"
 #include "publisher/state.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"
 #include "tests/support/scene.h"

@@ -19,6 +19,7 @@
 #include "publisher/state.h"
 #include "publisher/topic.h"
 #include "subscriber/state.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"

@@ -17,6 +17,7 @@
 #include "subscriber/reader.h"
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
+#include "tests/conformance/scheme.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"
