@@ -16,6 +16,9 @@
 #define QUALITY_INSTRUMENT UINT32_MAX
 #define QUALITY_STATE_MAX  TB_QUALITY_REBUILDING
 #define QUALITY_CAUSE_MAX  255
+/* The last cause that has a name. Those from here to TB_QUALITY_USER are reserved: this version
+ * does not write them, and reads them, because a newer publisher may give them a name. */
+#define QUALITY_CAUSE_NAMED TB_QUALITY_MISSING
 
 struct quality {
 	uint32_t state;
@@ -24,7 +27,7 @@ struct quality {
 static_assert(sizeof(struct quality) == 8, "layout 2");
 static_assert(sizeof(struct quality) <= SLOT_BYTES_MIN - RECORD_HEADER_BYTES, "fits every slot");
 
-/* Whether state and cause are within their bounds. */
+/* Whether state and cause are within their bounds. Reserved causes are. */
 bool quality_is_valid(const struct quality *);
 
 /* Reads the payload of a verified copy of kind quality. 0; or -EAGAIN if its instrument, its length

@@ -23,6 +23,12 @@ static int quality_check(const struct tb_topic *topic, const struct quality *qua
 				 "cause 0 to %d",
 				 topic->name, quality->state, quality->cause, QUALITY_STATE_MAX,
 				 QUALITY_CAUSE_MAX);
+	if (quality->cause > QUALITY_CAUSE_NAMED && quality->cause < TB_QUALITY_USER)
+		return error_set(EINVAL,
+				 "topic %s: found quality %u with cause %u, which is reserved, "
+				 "expected cause 0 to %d, or %d to %d: your own causes",
+				 topic->name, quality->state, quality->cause, QUALITY_CAUSE_NAMED,
+				 TB_QUALITY_USER, QUALITY_CAUSE_MAX);
 	return 0;
 }
 

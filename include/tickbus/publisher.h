@@ -195,7 +195,8 @@ TB_API void tb_topic_unpublished(struct tb_topic *topic, const char *name);
  * the topic has this state and cause already, only flushes. A new topic, and each epoch, begins
  * good. Call it on the writing thread; in a topic that marks messages, between messages.
  *
- * -EINVAL: state or cause. -ESHUTDOWN: the topic has ended. */
+ * -EINVAL: an unknown state, or a cause that is reserved or above 255. -ESHUTDOWN: the topic has
+ * ended. */
 TB_API int tb_topic_quality(struct tb_topic *topic, uint32_t state, uint32_t cause);
 
 /* Ends a topic: flushes, and announces to subscribers that no more records come. Call it on the

@@ -45,9 +45,8 @@ enum tb_quality {
 	TB_QUALITY_REBUILDING = 2, /* the publisher is making the values right again */
 };
 
-/* Why the quality is what it is. 5 to 127 are reserved. 128 to 255 are for the program's own
- * causes.
- */
+/* Why the quality is what it is. 5 to 127 are reserved: they cannot be stated, and a subscriber may
+ * get them from a newer publisher. 128 to 255 are for the program's own causes. */
 enum tb_quality_cause {
 	TB_QUALITY_CAUSE_NONE = 0, /* no cause is given, or it is not known */
 	TB_QUALITY_NO_START = 1,   /* the source lacks the beginning of its day */

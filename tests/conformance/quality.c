@@ -379,7 +379,14 @@ Test(quality, wrong_state_or_cause_and_ended_topic_are_refused)
 				     "cause 0 to 255");
 	cr_expect_eq(tb_topic_quality(topic, 256, 0), -EINVAL);
 	cr_expect_eq(tb_topic_quality(topic, 1, 256), -EINVAL);
+	cr_expect_eq(tb_topic_quality(topic, 1, 77), -EINVAL);
+	cr_expect_str_eq(tb_error(), "topic t: found quality 1 with cause 77, which is reserved, "
+				     "expected cause 0 to 4, or 128 to 255: your own causes");
+	cr_expect_eq(tb_topic_quality(topic, 1, 5), -EINVAL);
+	cr_expect_eq(tb_topic_quality(topic, 1, 127), -EINVAL);
 	cr_expect_eq(tb_topic_sequence(topic), 0);
+	for (uint32_t cause = 0; cause < 256; cause += cause == 4 ? 124 : 1)
+		state(TB_QUALITY_SUSPECT, cause);
 	tb_topic_end(topic);
 	cr_expect_eq(tb_topic_quality(topic, 1, 1), -ESHUTDOWN);
 	cr_expect_str_eq(tb_error(), "topic t has ended");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Header rows of CSV with several topics. The sources are those of this file. */
+/* Header rows of CSV with several topics, and causes of a newer library. The sources are those of
+ * this file. */
 #include "tools/rows.h"
 
 #include <criterion/criterion.h>
@@ -125,4 +126,23 @@ Test(rows, topic_beyond_the_table_has_a_header_before_each_row)
 	cr_expect(heads(&sources[ROWS_TOPICS_MAX], "f.last", trade));
 	cr_expect(heads(&sources[ROWS_TOPICS_MAX], "f.last", trade));
 	cr_expect_not(heads(&sources[0], "f.0", trade));
+}
+
+Test(rows, cause_of_a_newer_library_is_unknown)
+{
+	const struct tb_event event = { .size = sizeof(event),
+					.kind = TB_EVENT_QUALITY,
+					.topic = "t",
+					.first = 5,
+					.quality = TB_QUALITY_SUSPECT,
+					.quality_cause = 77 };
+	static const char line[] = "quality topic=t quality=suspect sequence=5 cause=unknown\n";
+	char text[256] = "";
+
+	rows.err.fd = file;
+	rows_event(&rows, &event);
+	cr_assert_eq(output_flush(&rows.err), 0);
+	rows.err.fd = STDERR_FILENO;
+	cr_assert_gt(pread(file, text, sizeof(text) - 1, 0), 0);
+	cr_expect(strstr(text, line), "found %s", text);
 }
