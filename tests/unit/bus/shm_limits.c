@@ -96,7 +96,8 @@ static void poll_once(unsigned int left)
 {
 	struct pollfd ready = { .fd = shm_listener_fd(host.listener), .events = POLLIN };
 
-	cr_assert_eq(poll(&ready, 1, DEADLINE_MS), 1, "%u peers wait, and no poll is due", left);
+	cr_assert_eq(poll(&ready, 1, (int)deadline_ms()), 1, "%u peers wait, and no poll is due",
+		     left);
 	cr_assert_geq(shm_listener_poll(host.listener), 0);
 }
 
@@ -292,7 +293,7 @@ static void flood(unsigned int count, int tell, int go)
 		struct pollfd ready = { .fd = fds[i], .events = POLLIN };
 
 		/* Those that are taken and were silent hear nothing for some time. */
-		if (poll(&ready, 1, i % 2 ? DEADLINE_MS : 0) == 1)
+		if (poll(&ready, 1, i % 2 ? (int)deadline_ms() : 0) == 1)
 			refused += take(fds[i], body, sizeof(body)) == SHM_REFUSAL;
 	}
 	if (write(tell, &refused, sizeof(refused)) < 0 || read(go, body, 1) < 0)

@@ -14,8 +14,8 @@
 
 #include "bus/memory.h"
 #include "bus/shm/shm.h"
+#include "tests/support/deadline.h"
 
-#define DEADLINE_MS  50000
 #define REGION_BYTES 8192
 #define FLOOD        1000
 #define KINDS        7 /* of frames; those from 1 to 5 are known */
@@ -127,7 +127,7 @@ int lingering(int *other);
 
 #define UNTIL(condition)                                                                           \
 	do {                                                                                       \
-		const uint64_t late_ms = now_ms() + DEADLINE_MS;                                   \
+		const uint64_t late_ms = now_ms() + deadline_ms();                                 \
 		while (!(condition)) {                                                             \
 			cr_assert_lt(now_ms(), late_ms, "waited for " #condition);                 \
 			turn();                                                                    \
