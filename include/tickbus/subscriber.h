@@ -504,10 +504,12 @@ TB_API void tb_unsubscribe(struct tb_subscription *subscription);
 
 /* Delivers what is there by calling the handlers, at most records_max (1 or more) records. Never
  * blocks, and makes no system call while records flow. (Over Soft-iWARP, making a connection
- * blocks.) Returns the number of records delivered, reported as a gap of cause upstream, or
- * reported as a quality event. Records that are skipped because of `names` count too: they take
- * time as well. Records that wait for the end of their message count when they are delivered. An
- * absent publisher is no error: events report it.
+ * blocks.) Returns how many records it delivered, values of images and of watch lists too. Other
+ * records take time as well, so they count too, also against records_max. They are reported as a
+ * quality event or as a gap of cause upstream. Or they are skipped because of `names`, or by a
+ * merge that was past their time when their topic joined. What conflation skips does not count.
+ * Records that wait for the end of their message count when they are delivered. Events may come
+ * with a return value of 0. An absent publisher is no error: events report it.
  *
  * -EINVAL: records_max. -EBUSY: called in a handler. -EDEADLK: a handler was left by a jump.
  * -ECANCELED: a handler closed the subscriber. */

@@ -51,6 +51,7 @@ static struct {
 	uint64_t calls, images, exempt, events[TB_EVENT_LEFT + 1], lost, floor;
 	uint64_t in_interval[NAMES];
 	bool delivered[LOG_MAX], apart; /* apart: the epoch's accounts do not add up */
+	bool holes;                     /* were published */
 	const char *text;
 	char log[512]; /* "A1 B2c gap 3 9 lost 5 " */
 	char wrong[256];
@@ -153,6 +154,7 @@ static void publish(uint32_t instrument, uint8_t kind)
 	cr_assert_lt(x, LOG_MAX);
 	written[x].instrument = instrument;
 	written[x].kind = kind;
+	seen.holes |= kind == TB_KIND_HOLE;
 	cr_assert_eq(tb_publish(topic, &update), 0, "%s", tb_error());
 }
 
@@ -244,9 +246,12 @@ static void account(void)
 
 static int poll(int max)
 {
+	const uint64_t before = seen.calls;
 	const int count = tb_poll(subscriber, max);
 
 	cr_assert_geq(count, 0, "%s", tb_error());
+	if (!seen.holes && seen.events[TB_EVENT_QUALITY] == 0)
+		cr_assert_eq((uint64_t)count, seen.calls - before, "what is skipped counts");
 	account();
 	return count;
 }

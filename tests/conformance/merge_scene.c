@@ -344,9 +344,17 @@ static bool is_settled(const struct merge_scene *scene)
 	return true;
 }
 
+int merge_scene_poll(struct merge_scene *scene)
+{
+	const int count = tb_poll(scene->subscriber, 64);
+
+	scene->counted += count > 0 ? (uint64_t)count : 0;
+	return count;
+}
+
 static bool turn_take(struct merge_scene *scene, uint64_t until_ms)
 {
-	if (tb_poll(scene->subscriber, 64) == 0)
+	if (merge_scene_poll(scene) == 0)
 		tb_wait(scene->subscriber, 10);
 	return scene_now_ms() < until_ms;
 }

@@ -49,6 +49,7 @@ struct merge_scene {
 	uint64_t records, values, images, completes, gaps, lefts, appeared, restarts, refusals,
 		endings;
 	uint64_t passed;  /* records that were neither delivered nor reported in a gap */
+	uint64_t counted; /* by merge_scene_poll */
 	uint64_t last_ns; /* of the order */
 	uint32_t last_topic;
 	uint64_t cut_ns;        /* of the last complete event */
@@ -74,6 +75,8 @@ void merge_scene_restart(struct merge_scene *, unsigned int topic);
 void merge_scene_connect(struct merge_scene *, const char *scheme);
 void merge_scene_subscribe(struct merge_scene *, const char *pattern, enum tb_from from,
 			   enum tb_gap gap);
+/* Polls for 64 records. */
+int merge_scene_poll(struct merge_scene *);
 /* Polls until all that was written and not left out is accounted for: delivered, lost or skipped.
  */
 bool merge_scene_settle(struct merge_scene *);
