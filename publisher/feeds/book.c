@@ -301,6 +301,14 @@ static inline struct book_order *find(struct book *book, uint64_t reference)
 	return order;
 }
 
+/* The live order of a symbol, or NULL. */
+static inline struct book_order *find_of(struct book *book, uint16_t locate, uint64_t reference)
+{
+	struct book_order *order = find(book, reference);
+
+	return order && order->locate == locate ? order : NULL;
+}
+
 static int add(struct book *book, const struct book_order *order)
 {
 	struct book_order *old = find(book, order->reference);
@@ -327,9 +335,10 @@ int book_add(struct book *book, struct book_order *order)
 	return add(book, order);
 }
 
-int book_reduce(struct book *book, uint64_t reference, uint32_t shares, struct book_order *taken)
+int book_reduce(struct book *book, uint16_t locate, uint64_t reference, uint32_t shares,
+		struct book_order *taken)
 {
-	struct book_order *order = find(book, reference);
+	struct book_order *order = find_of(book, locate, reference);
 	int flags = 0;
 
 	book->touched_count = 0;
@@ -348,9 +357,9 @@ int book_reduce(struct book *book, uint64_t reference, uint32_t shares, struct b
 	return flags;
 }
 
-int book_delete(struct book *book, uint64_t reference)
+int book_delete(struct book *book, uint16_t locate, uint64_t reference)
 {
-	struct book_order *order = find(book, reference);
+	struct book_order *order = find_of(book, locate, reference);
 
 	book->touched_count = 0;
 	if (!order)
@@ -359,10 +368,10 @@ int book_delete(struct book *book, uint64_t reference)
 	return 0;
 }
 
-int book_replace(struct book *book, uint64_t reference, uint64_t new_reference, uint32_t shares,
-		 uint32_t price)
+int book_replace(struct book *book, uint16_t locate, uint64_t reference, uint64_t new_reference,
+		 uint32_t shares, uint32_t price)
 {
-	struct book_order *order = find(book, reference), new;
+	struct book_order *order = find_of(book, locate, reference), new;
 
 	book->touched_count = 0;
 	if (!order)

@@ -2,9 +2,9 @@
 /* The order books of all symbols of one feed; a symbol is its stock locate. This file is
  * independent of messages, names and records.
  *
- * Rules: an unknown reference has no effect. A quantity above the remaining shares is clamped to
- * them. An order without remaining shares is removed. If an added reference is live already, the
- * old order is removed first.
+ * Rules: an unknown reference has no effect, and neither has that of another symbol's order. A
+ * quantity above the remaining shares is clamped to them. An order without remaining shares is
+ * removed. If an added reference is live already, in any book, the old order is removed first.
  *
  * After a change, `touched` lists the symbols whose books changed, and how near to the best price,
  * so that a caller evaluates only those. It lists two symbols if an added reference was live in
@@ -75,9 +75,10 @@ void book_clear(struct book *);
 int book_add(struct book *, struct book_order *order);
 
 /* Takes shares from an order. *taken is that order, with the shares that were taken. */
-int book_reduce(struct book *, uint64_t reference, uint32_t shares, struct book_order *taken);
+int book_reduce(struct book *, uint16_t locate, uint64_t reference, uint32_t shares,
+		struct book_order *taken);
 
-int book_delete(struct book *, uint64_t reference);
+int book_delete(struct book *, uint16_t locate, uint64_t reference);
 
 /* Removes all orders of a symbol, at most BOOK_FORGETS times. They are void at once, and leave the
  * table when their references come again. Touches the symbol. */
@@ -91,8 +92,8 @@ static inline size_t book_live(const struct book *book)
 }
 
 /* The new order keeps side and symbol of the old order. */
-int book_replace(struct book *, uint64_t reference, uint64_t new_reference, uint32_t shares,
-		 uint32_t price);
+int book_replace(struct book *, uint16_t locate, uint64_t reference, uint64_t new_reference,
+		 uint32_t shares, uint32_t price);
 
 /* The level with `depth` better levels before it, or NULL. Depth is below BOOK_NEAR_MIN. */
 static inline const struct book_level *book_level(const struct book_side *side, uint32_t depth)

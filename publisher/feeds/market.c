@@ -284,10 +284,11 @@ static int on_add(struct market *market, uint16_t locate, const struct itch_add 
 }
 
 /* The message says what was executed, even if the book has less. */
-static int on_executed(struct market *market, const struct itch_executed *message)
+static int on_executed(struct market *market, uint16_t locate, const struct itch_executed *message)
 {
 	struct book_order taken;
-	const int flags = book_reduce(&market->book, message->reference, message->shares, &taken);
+	const int flags =
+		book_reduce(&market->book, locate, message->reference, message->shares, &taken);
 	struct tb_trade trade;
 	int result = 0;
 
@@ -298,7 +299,7 @@ static int on_executed(struct market *market, const struct itch_executed *messag
 			.aggressor = { taken.side == BOOK_BUY ? 'S' : 'B' },
 			.condition = { ' ', ' ', ' ' },
 		};
-		result = make_trade(market, taken.locate, &trade, message->shares);
+		result = make_trade(market, locate, &trade, message->shares);
 	}
 	return result < 0 ? result : count_flags(market, flags);
 }
@@ -307,7 +308,8 @@ static int on_executed(struct market *market, const struct itch_executed *messag
 static int on_priced(struct market *market, uint16_t locate, const struct itch_priced *message)
 {
 	struct book_order taken;
-	const int flags = book_reduce(&market->book, message->reference, message->shares, &taken);
+	const int flags =
+		book_reduce(&market->book, locate, message->reference, message->shares, &taken);
 	const bool known = !(flags & BOOK_UNKNOWN);
 	struct tb_trade trade = {
 		.price = message->price,
@@ -320,7 +322,7 @@ static int on_priced(struct market *market, uint16_t locate, const struct itch_p
 	int result = 0;
 
 	if (message->printable == ITCH_PRINTABLE && (known || market->symbols[locate].name[0]))
-		result = make_trade(market, known ? taken.locate : locate, &trade, message->shares);
+		result = make_trade(market, locate, &trade, message->shares);
 	return result < 0 ? result : count_flags(market, flags);
 }
 
@@ -440,17 +442,19 @@ ITCH_INLINE int apply(struct market *market, const struct itch_message *message)
 	case 'F':
 		return on_add(market, message->locate, &message->add);
 	case 'E':
-		return on_executed(market, &message->executed);
+		return on_executed(market, message->locate, &message->executed);
 	case 'C':
 		return on_priced(market, message->locate, &message->priced);
 	case 'X':
-		return count_flags(market, book_reduce(book, message->cancel.reference,
-						       message->cancel.shares, &taken));
+		return count_flags(market,
+				   book_reduce(book, message->locate, message->cancel.reference,
+					       message->cancel.shares, &taken));
 	case 'D':
-		return count_flags(market, book_delete(book, message->deleted.reference));
+		return count_flags(market,
+				   book_delete(book, message->locate, message->deleted.reference));
 	case 'U':
 		return count_flags(market,
-				   book_replace(book, message->replace.reference,
+				   book_replace(book, message->locate, message->replace.reference,
 						message->replace.new_reference,
 						message->replace.shares, message->replace.price));
 	case 'P':
@@ -582,7 +586,7 @@ ITCH_INLINE int process(struct market *market, const struct source_message *raw,
 	if (!result && (stock = itch_stock(&message)) && !is_named(market, message.locate, stock))
 		result = name_set(market, &message, stock);
 	if (__builtin_expect(result < 0, 0))
-		return malformed(market, result, raw->offset);
+		return result == -ENOMEM ? result : malformed(market, result, raw->offset);
 	count(market, itch_number(type));
 	market->now_ns = market->options.midnight_ns + message.time_ns;
 	result = apply(market, &message);

@@ -4,22 +4,31 @@
  *
  * Each message is evaluated once, in this order:
  *
- *   trade     E, C with printable Y, P, Q with shares: a trade of the message's shares, even if the
- *             book has less. E has the price of the resting order, the others their own price. So
- *             C is a trade even if its order is unknown. The aggressor is the side opposite to the
- *             resting order for E and C, null for P, Q, and C of an unknown order. B takes a trade
- * back: kind cancel with match and time, the rest null. If that trade was the value, the newest
- * trade that stands follows as a correction, or a clear if the market knows none. status    H, h,
- * Y, J for a symbol; S, V, W for the whole market. The record has all parts that are known, and
- * says which message changed it. imbalance I. A price of 0 is null. definition R. A space is null.
- *   quote     the best bid or ask price, or the total size at it, has changed. An empty side has a
- *             null price and size 0.
- *   depth10   any of the ten best levels of a side has changed. A missing level has a null price.
+ *   trade       E, C with printable Y, P, Q with shares: a trade of the message's shares, even if
+ *               the book has less. E has the price of the resting order, the others their own
+ *               price. So C is a trade even if its order is unknown. The aggressor is the side
+ *               opposite to the resting order for E and C. It is null for P, Q, and C of an unknown
+ *               order. B takes a trade back: kind cancel with match and time, the rest null. If
+ *               that trade was the value, the newest trade that stands follows as a correction, or
+ *               a clear if the market knows none.
+ *
+ *   status      H, h, Y, J for a symbol; S, V, W for the whole market. The record has all parts
+ *               that are known, and says which message changed it.
+ *
+ *   imbalance   I. A price of 0 is null.
+ *
+ *   definition  R. A space is null.
+ *
+ *   quote       the best bid or ask price, or the total size at it, has changed. An empty side has
+ *               a null price and size 0.
+ *
+ *   depth10     any of the ten best levels of a side has changed. A missing level has a null price.
  *
  * A symbol is a stock locate under one name. R gives a locate its name; before it, the first other
  * message with a stock does. If R gives another name, the locate is another symbol from there on,
  * and the book of the symbol before is empty. Any other message with another name than the locate's
- * has no effect. So each record has the name of its message or of its directory.
+ * has no effect. A change of an order has the locate of that order; with another locate, the order
+ * is unknown. So each record has the name of its message or of its directory.
  * Messages without a known symbol (S, V, W, and B for an unseen symbol) go to the
  * symbol MARKET_WIDE.
  *

@@ -7,8 +7,8 @@
  *   queue -> the feed's output                    the feed's thread
  *
  * Threads  the feed's thread calls reading_start and reading_take. The market calls reading_output
- * on the reading thread. Between the two calls source and market belong to that thread. Memory
- * READING_BYTES, at open. */
+ *          on the reading thread. Between the two calls source and market belong to that thread.
+ * Memory   READING_BYTES, at open. */
 #ifndef TICKBUS_FEEDS_READING_H
 #define TICKBUS_FEEDS_READING_H
 

@@ -183,8 +183,9 @@ class Day:
         self.orders[reference] = [locate, side, price, shares]
         self.change(locate, side, price, shares, 1)
 
-    def known(self, reference):
-        if reference in self.orders:
+    def known(self, reference, locate):
+        """Whether the symbol has that order."""
+        if reference in self.orders and self.orders[reference][0] == locate:
             return True
         self.counts["unknown_reference"] += 1
         return False
@@ -326,17 +327,17 @@ class Day:
         elif kind in (b"E", b"C"):
             self.execute(kind, locate, time, fields)
         elif kind == b"X":
-            if self.known(fields[0]):
+            if self.known(fields[0], locate):
                 self.take(*fields)
         elif kind == b"D":
-            if self.known(fields[0]):
+            if self.known(fields[0], locate):
                 self.take(fields[0], self.orders[fields[0]][3])
         elif kind == b"U":
             old, new, shares, price = fields
-            if self.known(old):
-                owner, side, _, left = self.orders[old]
+            if self.known(old, locate):
+                _, side, _, left = self.orders[old]
                 self.take(old, left)
-                self.add(new, owner, side, price, shares)
+                self.add(new, locate, side, price, shares)
         elif kind == b"P":
             _, _, shares, _, price, match = fields
             self.trade(locate, price, match, time, shares)
@@ -352,17 +353,17 @@ class Day:
     def execute(self, kind, locate, time, fields):
         """A trade of the message's shares. Only C says the price itself, so only its order may be unknown."""
         reference, shares, match = fields[:3]
-        owner, aggressor, price = locate, None, None
-        if self.known(reference):
-            owner, side, price, _ = self.orders[reference]
+        aggressor, price = None, None
+        if self.known(reference, locate):
+            _, side, price, _ = self.orders[reference]
             aggressor = "S" if side == b"B" else "B"
             self.take(reference, shares)
         elif kind == b"E" or locate not in self.names:
             return
         if kind == b"E":
-            self.trade(owner, price, match, time, shares, aggressor)
+            self.trade(locate, price, match, time, shares, aggressor)
         elif fields[3] == b"Y":
-            self.trade(owner, fields[4], match, time, shares, aggressor)
+            self.trade(locate, fields[4], match, time, shares, aggressor)
 
     def announce(self, kind, locate, time, fields):
         if kind == b"H":

@@ -43,6 +43,13 @@ static struct book_order *find(struct reference *reference, uint64_t number)
 	return NULL;
 }
 
+static struct book_order *find_of(struct reference *reference, uint16_t locate, uint64_t number)
+{
+	struct book_order *order = find(reference, number);
+
+	return order && order->locate == locate ? order : NULL;
+}
+
 static void drop(struct reference *reference, struct book_order *order)
 {
 	*order = reference->orders[--reference->count];
@@ -156,10 +163,10 @@ static int reference_add(struct reference *reference, const struct book_order *o
 	return flags;
 }
 
-static int reference_reduce(struct reference *reference, uint64_t number, uint32_t shares,
-			    struct book_order *taken)
+static int reference_reduce(struct reference *reference, uint16_t locate, uint64_t number,
+			    uint32_t shares, struct book_order *taken)
 {
-	struct book_order *order = find(reference, number);
+	struct book_order *order = find_of(reference, locate, number);
 	int flags;
 
 	if (!order)
@@ -176,11 +183,10 @@ static int reference_reduce(struct reference *reference, uint64_t number, uint32
 static int reference_replace(struct reference *reference, const struct book_order *with,
 			     uint64_t number)
 {
-	struct book_order *order = find(reference, number), new = *with;
+	struct book_order *order = find_of(reference, with->locate, number), new = *with;
 
 	if (!order)
 		return BOOK_UNKNOWN;
-	new.locate = order->locate;
 	new.side = order->side;
 	drop(reference, order);
 	return reference_add(reference, &new);
@@ -229,8 +235,11 @@ static void step(struct run *run, uint64_t *seed, uint32_t prices, uint32_t size
 				  .locate = locates[below(seed, SYMBOLS)],
 				  .side = (uint8_t)below(seed, 2),
 			  };
+	const struct book_order *changed = find(&run->reference, number);
 	int found, flags;
 
+	if (changed && below(seed, 10)) /* now and then the locate is that of another symbol */
+		order.locate = changed->locate;
 	switch (below(seed, 8)) {
 	case 0:
 	case 1:
@@ -240,18 +249,20 @@ static void step(struct run *run, uint64_t *seed, uint32_t prices, uint32_t size
 		break;
 	case 3:
 	case 4:
-		found = book_reduce(&run->book, number, order.shares, &taken);
-		flags = reference_reduce(&run->reference, number, order.shares, &expected);
+		found = book_reduce(&run->book, order.locate, number, order.shares, &taken);
+		flags = reference_reduce(&run->reference, order.locate, number, order.shares,
+					 &expected);
 		check_order(&taken, &expected);
 		break;
 	case 5:
-		found = book_delete(&run->book, number);
-		flags = reference_reduce(&run->reference, number, UINT32_MAX, &expected) &
+		found = book_delete(&run->book, order.locate, number);
+		flags = reference_reduce(&run->reference, order.locate, number, UINT32_MAX,
+					 &expected) &
 			BOOK_UNKNOWN;
 		break;
 	default:
-		found = book_replace(&run->book, number, order.reference, order.shares,
-				     order.price);
+		found = book_replace(&run->book, order.locate, number, order.reference,
+				     order.shares, order.price);
 		flags = reference_replace(&run->reference, &order, number);
 	}
 	cr_assert_eq(found, flags);
@@ -281,7 +292,8 @@ static void run_once(uint64_t seed)
 	run.reference.count = 0;
 	check_books(&run.book, &run.reference);
 	for (unsigned i = 0; i < POOL; i++)
-		cr_assert_eq(book_delete(&run.book, run.references[i]), BOOK_UNKNOWN);
+		cr_assert_eq(book_delete(&run.book, locates[i % SYMBOLS], run.references[i]),
+			     BOOK_UNKNOWN);
 	book_close(&run.book);
 }
 
@@ -298,7 +310,7 @@ Test(book, order_replaced_by_its_own_reference_is_not_counted_live)
 
 	cr_assert_eq(book_open(&book), 0);
 	cr_assert_eq(book_add(&book, &order), 0);
-	cr_assert_eq(book_replace(&book, 5, 5, 7, 11), 0);
+	cr_assert_eq(book_replace(&book, 0, 5, 5, 7, 11), 0);
 	cr_assert_eq(book.orders.count, 1);
 	cr_assert_eq(book_price(BOOK_SELL, book_level(&book.symbols[0].sides[BOOK_SELL], 0)), 11);
 	cr_assert_eq(book_level(&book.symbols[0].sides[BOOK_SELL], 0)->size, 7);
@@ -401,7 +413,7 @@ static void check_levels(const struct book *book)
 /* A price has at most two orders, which its reference names. */
 static void order_delete(struct book *book, uint32_t price, unsigned which)
 {
-	if (book_delete(book, 2 * price + which) == BOOK_UNKNOWN)
+	if (book_delete(book, 0, 2 * price + which) == BOOK_UNKNOWN)
 		return;
 	naive[price].size -= price + 1;
 	naive[price].orders--;
@@ -412,7 +424,7 @@ static void order_toggle(struct book *book, uint32_t price, unsigned which)
 	const uint64_t reference = 2 * price + which;
 	struct book_order order = { .reference = reference, .price = price, .shares = price + 1 };
 
-	if (book_delete(book, reference) == 0) {
+	if (book_delete(book, 0, reference) == 0) {
 		naive[price].size -= order.shares;
 		naive[price].orders--;
 		return;
@@ -555,7 +567,7 @@ Test(book, groups_in_a_row_do_not_stay_in_a_row)
 	cr_assert_eq(book_open(&book), 0);
 	add_crowd(&book, CROWD, 1); /* the table grows; it keeps its size */
 	for (uint64_t i = 0; i < CROWD; i++)
-		cr_assert_eq(book_delete(&book, i), 0);
+		cr_assert_eq(book_delete(&book, 0, i), 0);
 	for (size_t group = 0; group < groups; group++)
 		for (uint64_t i = group && group % BOOK_ORDERS_STEPS == 0; i < BOOK_ORDERS_GROUP;
 		     i++)
@@ -565,7 +577,7 @@ Test(book, groups_in_a_row_do_not_stay_in_a_row)
 	cr_assert_not(book.orders.keyed);
 	cr_assert_eq(longest_row(&book.orders), groups);
 	check_passed(&book.orders);
-	cr_assert_eq(book_delete(&book, reference_of(&book.orders, 0, BOOK_ORDERS_GROUP + 1)),
+	cr_assert_eq(book_delete(&book, 0, reference_of(&book.orders, 0, BOOK_ORDERS_GROUP + 1)),
 		     BOOK_UNKNOWN);
 	cr_assert(book.orders.keyed);
 	cr_assert_lt(longest_row(&book.orders), BOOK_ORDERS_STEPS);
@@ -580,7 +592,7 @@ Test(book, add_that_passes_many_groups_ends_the_fast_hash)
 	cr_assert_eq(book_open(&book), 0);
 	add_crowd(&book, CROWD, 1);
 	for (uint64_t i = 0; i < CROWD; i++)
-		cr_assert_eq(book_delete(&book, i), 0);
+		cr_assert_eq(book_delete(&book, 0, i), 0);
 	for (size_t group = 0; group <= BOOK_ORDERS_STEPS; group++)
 		for (uint64_t i = 0; i < BOOK_ORDERS_GROUP; i++)
 			add_one(&book, reference_of(&book.orders, group, i));
@@ -609,7 +621,7 @@ Test(book, removed_order_leaves_no_mark_in_the_groups_it_passed)
 		const unsigned i = (unsigned)below(&state, left);
 
 		check_passed(&book.orders);
-		cr_assert_eq(book_delete(&book, references[i]), 0);
+		cr_assert_eq(book_delete(&book, 0, references[i]), 0);
 		references[i] = references[left - 1];
 	}
 	cr_assert_not(book.orders.keyed);
@@ -665,8 +677,8 @@ Test(book, live_orders_have_a_bound)
 	cr_assert_str_eq(tb_error(), "order book: found another order beside 100 live orders, "
 				     "expected at most that many");
 	cr_assert_eq(book_level(&book.symbols[0].sides[BOOK_BUY], 0)->orders, 100);
-	cr_assert_eq(book_delete(&book, 50), 0);
-	cr_assert_eq(book_replace(&book, 51, 51, 2, 2), 0);
+	cr_assert_eq(book_delete(&book, 0, 50), 0);
+	cr_assert_eq(book_replace(&book, 0, 51, 51, 2, 2), 0);
 	cr_assert_eq(book.orders.count, 99);
 	book_close(&book);
 }

@@ -492,7 +492,7 @@ Test(market, unknown_reference_has_no_effect)
 	cr_assert_eq(record_count, 0);
 	replace(2, 1, 5, 20000);
 	cr_assert_eq(record_count, 0);
-	send((struct itch_message){ .type = 'X', .cancel = { 2, 10 } });
+	send((struct itch_message){ .type = 'X', .locate = 5, .cancel = { 2, 10 } });
 	cr_assert_eq(record_count, 0);
 	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 5);
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 1);
@@ -547,7 +547,7 @@ Test(market, quantity_above_the_rest_is_traded_and_empties_the_order)
 			 "it executes or cancels more than was left of its order");
 	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 	add(2, 'S', 100, 10000);
-	send((struct itch_message){ .type = 'X', .cancel = { 2, UINT32_MAX } });
+	send((struct itch_message){ .type = 'X', .locate = 5, .cancel = { 2, UINT32_MAX } });
 	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 	cr_assert_eq(counter(MARKET_COUNTER_CLAMPED), 2);
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
@@ -817,6 +817,33 @@ Test(market, directory_that_renames_a_locate_begins_another_symbol)
 	send((struct itch_message){ .type = 'D', .locate = 5, .deleted = { 2 } });
 	cr_assert_eq(made(MARKET_QUOTE)->quote.bid_size, 0);
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
+}
+
+/* The reference is live, but it is not an order of the symbol that the message is about. */
+Test(market, change_of_another_symbols_order_has_no_effect_on_it)
+{
+	const struct itch_message changes[] = {
+		{ .type = 'E', .locate = 6, .executed = { 1, 10, 1 } },
+		{ .type = 'X', .locate = 6, .cancel = { 1, 10 } },
+		{ .type = 'U', .locate = 6, .replace = { 1, 2, 10, 9000 } },
+		{ .type = 'D', .locate = 6, .deleted = { 1 } },
+		{ .type = 'C', .locate = 6, .priced = { 1, 10, 2, 'Y', 9000 } },
+	};
+	const size_t count = sizeof(changes) / sizeof(changes[0]);
+
+	send((struct itch_message){
+		.type = 'R', .locate = 6, .directory = { .stock = "OTHER   " } });
+	add(1, 'B', 100, 10000);
+	for (size_t i = 0; i < count; i++) {
+		send(changes[i]);
+		cr_expect_eq(answered, MARKET_DEFECT, "%c", changes[i].type);
+		cr_expect_eq(record_count, changes[i].type == 'C', "%c", changes[i].type);
+	}
+	cr_expect_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), count);
+	cr_expect_str_eq(made(MARKET_TRADE)->name, "OTHER", "the message says its price");
+	cr_expect_eq(made(MARKET_TRADE)->trade.aggressor[0], '\0');
+	delete (1);
+	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 }
 
 Test(market, message_with_another_name_than_its_locate_has_no_effect)
