@@ -188,29 +188,34 @@ static bool interrupted(const struct feed *feed)
 /* -- reading ------------------------------------------------------------------------------------
  */
 
-/* The messages of which the market makes a trade, if it knows their order. */
+/* The messages of which the market makes a trade with shares, if it knows their order. */
 static bool is_trade(const struct itch_message *message)
 {
 	switch (message->type) {
 	case 'E':
-	case 'P':
-		return true;
+		return message->executed.shares > 0;
 	case 'C':
-		return message->priced.printable == ITCH_PRINTABLE;
+		return message->priced.shares > 0 && message->priced.printable == ITCH_PRINTABLE;
+	case 'P':
+		return message->trade.shares > 0;
 	case 'Q':
 		return message->cross.shares > 0;
 	}
 	return false;
 }
 
-/* True if the pace begins with this message, or has begun. */
+/* True if the pace begins with this message, or has begun. A message before `from` never waits: a
+ * single wrong time before it must not begin the pace hours early. */
 static bool is_paced(struct feed *feed, const struct itch_message *message)
 {
 	const uint64_t from_ns = feed->options.from_ns, time_s = message->time_ns / 1000000000u;
+	const bool by_trade = from_ns == FEED_FIRST_TRADE;
 
+	if (!by_trade && message->time_ns < from_ns)
+		return false;
 	if (feed->paced)
 		return true;
-	if (from_ns == FEED_FIRST_TRADE ? !is_trade(message) : message->time_ns < from_ns)
+	if (by_trade && !is_trade(message))
 		return false;
 	feed->paced = true;
 	feed_log(feed, TB_LOG_INFO, "runs at the set speed from %02u:%02u:%02u (message %llu)",
@@ -396,11 +401,30 @@ static int begin_empty(struct feed *feed, unsigned int number)
 	return result < 0 ? result : day_set(feed, number);
 }
 
+/* The whole day went by at full speed, against the settings. */
+static void report_no_pace(const struct feed *feed)
+{
+	const uint64_t from_s = feed->options.from_ns / 1000000000u;
+	char from[64] = "no trade for from: first_trade", last[DAY_MARKS_TIME_BYTES];
+
+	if (!feed->pace.speed_milli || feed->paced)
+		return;
+	if (feed->options.from_ns != FEED_FIRST_TRADE)
+		snprintf(from, sizeof(from), "no message of %02u:%02u:%02u (from) or later",
+			 (unsigned int)(from_s / 3600), (unsigned int)(from_s / 60 % 60),
+			 (unsigned int)(from_s % 60));
+	day_marks_time(&feed->marks, last);
+	feed_log(feed, TB_LOG_WARNING,
+		 "%s: found %s, the last message is of %s; the day was read at full speed",
+		 feed->source->name, from, last);
+}
+
 /* Another day follows in the source: its books, names and topics begin empty. */
 static int next_day(struct feed *feed)
 {
 	int result;
 
+	report_no_pace(feed);
 	note_end(feed, 0);
 	result = begin_empty(feed, feed->day_number + 1);
 	if (result == 0)
@@ -432,24 +456,6 @@ static int read_source(struct feed *feed)
 			return result;
 	}
 	return result == 0 && market_valid(feed->market) == valid ? none_valid(feed) : result;
-}
-
-/* The whole day went by at full speed, against the settings. */
-static void report_no_pace(const struct feed *feed)
-{
-	const uint64_t from_s = feed->options.from_ns / 1000000000u;
-	char from[64] = "no trade for from: first_trade", last[DAY_MARKS_TIME_BYTES];
-
-	if (!feed->pace.speed_milli || feed->paced)
-		return;
-	if (feed->options.from_ns != FEED_FIRST_TRADE)
-		snprintf(from, sizeof(from), "no message of %02u:%02u:%02u (from) or later",
-			 (unsigned int)(from_s / 3600), (unsigned int)(from_s / 60 % 60),
-			 (unsigned int)(from_s % 60));
-	day_marks_time(&feed->marks, last);
-	feed_log(feed, TB_LOG_WARNING,
-		 "%s: found %s, the last message is of %s; all messages were read at full speed",
-		 feed->source->name, from, last);
 }
 
 /* The topics hold what the file was. A reader of the log learns that its name now stands for
@@ -616,7 +622,9 @@ int feed_open(struct feed **out, const struct feed_options *options)
 		result = joined_make(feed);
 	if (result == 0)
 		result = outputs_open(&feed->outputs, options->group, options->topics,
-				      options->topic_count, &feed->say);
+				      options->topic_count, &feed->say,
+				      options->incomplete == FEED_FAIL ? TB_LOG_ERROR
+								       : TB_LOG_WARNING);
 	if (result == 0)
 		market.wanted = outputs_wanted(feed->outputs);
 	if (result == 0)

@@ -33,6 +33,7 @@ struct output {
 struct outputs {
 	struct tb_group *group;
 	const struct feed_say *say;
+	enum tb_log_level full_level; /* of the line about a topic without room */
 	struct output *all;
 	size_t count;
 	struct output **holders; /* that hold a record */
@@ -58,7 +59,7 @@ static int32_t instrument_of(struct outputs *outputs, struct output *output,
 		*instrument = index >= 0 ? index : INSTRUMENT_NONE;
 		if (index < 0 && !output->full) {
 			output->full = output->full_due = outputs->full_due = true;
-			feed_say(outputs->say, TB_LOG_WARNING,
+			feed_say(outputs->say, outputs->full_level,
 				 "%s; `tickbus stat` counts the skipped messages, and the topic is "
 				 "suspect",
 				 tb_error());
@@ -168,7 +169,7 @@ static int output_open(struct output *output, const struct feed_topic *to)
 }
 
 int outputs_open(struct outputs **out, struct tb_group *group, const struct feed_topic *topics,
-		 size_t count, const struct feed_say *say)
+		 size_t count, const struct feed_say *say, enum tb_log_level full_level)
 {
 	struct outputs *outputs = calloc(1, sizeof(*outputs));
 	int result = 0;
@@ -178,6 +179,7 @@ int outputs_open(struct outputs **out, struct tb_group *group, const struct feed
 		return error_set(ENOMEM, "no memory");
 	outputs->group = group;
 	outputs->say = say;
+	outputs->full_level = full_level;
 	outputs->count = count;
 	outputs->all = calloc(count + 1, sizeof(*outputs->all));
 	outputs->holders = calloc(count + 1, sizeof(struct output *));

@@ -22,10 +22,10 @@ struct feed_topic {
 
 struct outputs;
 
-/* Topics are copied, `say` lives as long as the outputs. -EPROTO: a topic's schema does not fit its
- * select; -ENOMEM. */
+/* Topics are copied, `say` lives as long as the outputs. `full_level`: of the line about a topic
+ * without room for an instrument. -EPROTO: a topic's schema does not fit its select; -ENOMEM. */
 int outputs_open(struct outputs **, struct tb_group *, const struct feed_topic *topics,
-		 size_t count, const struct feed_say *say);
+		 size_t count, const struct feed_say *say, enum tb_log_level full_level);
 
 /* Takes NULL. */
 void outputs_close(struct outputs *);

@@ -564,19 +564,20 @@ class Days(Bench):
             return message(b"C", struct.pack(">QIQ", 1, 5, 2) + printable + struct.pack(">I", 1_0000))
         trades = (cross(1), execution(b"Y"), message(b"E", struct.pack(">QIQ", 1, 5, 2)),
                   message(b"P", struct.pack(">Q", 0) + b"B" + struct.pack(">I", 5) + b"AAA     " + struct.pack(">IQ", 1, 9)))
+        nothing = message(b"E", struct.pack(">QIQ", 1, 0, 2))
         for trade in trades:
-            path = self.file("day.bin", self.START + add(1) + cross(0) + execution(b"N") + trade + self.END[:7] +
+            path = self.file("day.bin", self.START + add(1) + cross(0) + execution(b"N") + nothing + trade + self.END[:7] +
                              OPEN_NS.to_bytes(6, "big") + self.END[13:])
             pubd = self.pubd(settings(itch(path, ", speed: realtime, from: first_trade, at_end: exit"), ["quote"]))
             self.ends(pubd, 0)
-            self.assertIn("runs at the set speed from 09:30:00 (message 5)", pubd.err.read_text())
+            self.assertIn("runs at the set speed from 09:30:00 (message 6)", pubd.err.read_text())
 
     def test_from_that_never_comes_is_reported(self):
         path = self.file("day.bin", self.START + add(1) + event(b"C"))
         for start, words in (("'17:30'", "found no message of 17:30:00 (from) or later"),
                              ("first_trade", "found no trade for from: first_trade")):
             for speed, reported in (("realtime", [f"feed nasdaq: {path}: {words}, the last message is of "
-                                                  "09:30:00.000000000; all messages were read at full speed"]), ("max", [])):
+                                                  "09:30:00.000000000; the day was read at full speed"]), ("max", [])):
                 pubd = self.pubd(settings(itch(path, f", speed: {speed}, from: {start}, at_end: exit"), ["quote"]))
                 self.ends(pubd, 0)
                 self.assertEqual(re.findall(r"warning (.*)", pubd.err.read_text()), reported)

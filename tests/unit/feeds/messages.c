@@ -30,6 +30,9 @@ static size_t day_ends[MESSAGES], day_count, days_opened;
 static int end_error; /* a source that fails after its messages, instead of an end */
 static enum feed_incomplete fails = FEED_WARN;
 static size_t endless_at; /* from here a day is repeated without an end; 0: it ends */
+static bool no_wait;      /* the feed ends where it would wait */
+static uint64_t from_ns;
+static uint32_t speed_milli;
 
 struct script_source {
 	struct source source;
@@ -45,7 +48,10 @@ static int script_next(struct source *source, struct source_message *message)
 		s->next = endless_at;
 	if (s->next == s->end)
 		return end_error ? error_set(end_error, "the script is torn") : 0;
-	script[s->next].time_ns = s->next + 1;
+	if (script[s->next].time_ns == 0)
+		script[s->next].time_ns = s->next + 1;
+	if (no_wait)
+		atomic_store((_Atomic bool *)(uintptr_t)source->interrupted, true);
 	*message = (struct source_message){ .bytes = s->bytes };
 	message->length = (size_t)itch_encode(&script[s->next++], s->bytes);
 	return 1;
@@ -176,7 +182,7 @@ static uint64_t head_of(const struct tb_topic *t)
 }
 
 static unsigned int warnings;
-static char error_line[256]; /* the feed's last error in the log */
+static char error_line[256], warning_line[256]; /* the feed's last in the log */
 
 static void on_log(void *user, enum tb_log_level level, const char *text)
 {
@@ -184,6 +190,8 @@ static void on_log(void *user, enum tb_log_level level, const char *text)
 	warnings += level == TB_LOG_WARNING;
 	if (level == TB_LOG_ERROR)
 		snprintf(error_line, sizeof(error_line), "%s", text);
+	if (level == TB_LOG_WARNING)
+		snprintf(warning_line, sizeof(warning_line), "%s", text);
 }
 
 /* Publishes the script to its end, or until topic 0 has so many records (0: to its end). */
@@ -191,6 +199,8 @@ static void run_until(enum feed_at_end at_end, uint64_t records, int expected)
 {
 	struct feed_options options = { .name = "script",
 					.open = script_open,
+					.from_ns = from_ns,
+					.speed_milli = speed_milli,
 					.wait = PACE_SPIN,
 					.at_end = at_end,
 					.incomplete = fails,
@@ -408,13 +418,13 @@ static struct itch_message unusable(unsigned int which)
 	case 2:
 		return (struct itch_message){ .type = 'D', .deleted = { 99 } };
 	case 3:
-		return (struct itch_message){ .type = 'X', .cancel = { 1, 101 } };
+		return (struct itch_message){ .type = 'X', .locate = 5, .cancel = { 1, 101 } };
 	case 4:
 		return (struct itch_message){ .type = 'h',
 					      .locate = 5,
 					      .halt = { "ACME    ", 'Z', 'H' } };
 	case 5:
-		return (struct itch_message){ .type = 'E', .executed = { 1, 101, 1 } };
+		return (struct itch_message){ .type = 'E', .locate = 5, .executed = { 1, 101, 1 } };
 	default: /* an impossible side */
 		break;
 	}
@@ -479,6 +489,7 @@ Test(marks, topic_without_room_for_an_instrument_is_suspect_alone)
 	fails = FEED_FAIL;
 	end_day(false);
 	run_days(FEED_LINGER, FEED_INCOMPLETE);
+	cr_expect(strstr(error_line, "cannot add instrument OTHER"), "%s", error_line);
 	check_records(topics[0].topic, "update. quality.");
 	check_quality(topics[0].topic, TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
 	check_records(topics[1].topic, "update. update. update.");
@@ -633,6 +644,46 @@ Test(marks, day_that_begins_within_another_is_a_day_of_its_own)
 {
 	check_two_days(false);
 	cr_expect_eq(warnings, 1, "the day before lacks its end");
+}
+
+#define HOUR_NS UINT64_C(3600000000000)
+
+static void add_at(uint64_t reference, uint64_t time_ns)
+{
+	add(5, reference);
+	script[script_count - 1].time_ns = time_ns;
+}
+
+/* The day before has no message of that time. */
+Test(marks, from_that_never_comes_is_reported_for_each_day)
+{
+	topic("quote", MARKET_QUOTE, 16);
+	from_ns = HOUR_NS;
+	speed_milli = 1000;
+	add_at(1, HOUR_NS - 1);
+	say_event('C');
+	say_event('O');
+	add_at(1, HOUR_NS);
+	end_day(false);
+	run_days(FEED_LINGER, 0);
+	cr_expect_eq(warnings, 1);
+	cr_expect(strstr(warning_line, "found no message of 01:00:00 (from) or later"), "%s",
+		  warning_line);
+}
+
+/* A pace of messages at 2 hours would wait for a second. */
+Test(marks, wrong_time_before_from_does_not_begin_the_pace)
+{
+	topic("quote", MARKET_QUOTE, 16);
+	from_ns = 3 * HOUR_NS;
+	speed_milli = 1000;
+	no_wait = true;
+	add_at(1, 20 * HOUR_NS);
+	add_at(2, 2 * HOUR_NS);
+	add_at(3, 2 * HOUR_NS + 1000000000);
+	end_day(false);
+	run_days(FEED_LINGER, 0);
+	check_records(topics[0].topic, "update. update. update.");
 }
 
 /* What follows the end of a day is a day without its beginning. */
