@@ -243,7 +243,7 @@ bool advance_drained(const struct tb_source *source)
 void advance_switch(struct tb_source *source)
 {
 	const uint64_t old_epoch = source->mapping.shape.epoch;
-	const uint64_t delivered = source->next - 1, head = source->head;
+	const uint64_t delivered = deliver_position(source), head = source->head;
 	const bool begun = source->next != 0;
 	const bool joins = !begun || merge_state_is_past(source);
 	const bool imaged = source->subscription->options.from == TB_FROM_IMAGE ||

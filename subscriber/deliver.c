@@ -36,11 +36,12 @@ static void event_deliver(struct tb_subscription *subscription, struct tb_event 
 }
 
 /* The last sequence before the held records: some of those between them may be skipped. */
-static uint64_t delivered(const struct tb_source *source)
+uint64_t deliver_position(const struct tb_source *source)
 {
 	const struct record *held = (const struct record *)(const void *)source->collected.memory;
+	const uint64_t last = (source->collected.held > 0 ? held->sequence : source->next) - 1;
 
-	return source->collected.held > 0 ? held->sequence - 1 : source->next - 1;
+	return last < source->head ? last : source->head; /* also before the start, with next 0 */
 }
 
 static struct tb_event event_of(const struct tb_source *source, enum tb_event_kind kind)
@@ -50,7 +51,7 @@ static struct tb_event event_of(const struct tb_source *source, enum tb_event_ki
 	return (struct tb_event){ .kind = kind,
 				  .topic = source->name,
 				  .epoch = source->mapping.shape.epoch,
-				  .delivered = delivered(source),
+				  .delivered = deliver_position(source),
 				  .head = source->head,
 				  .quality = source->quality,
 				  .held = conflate ? conflate->held_count : 0 };
@@ -395,10 +396,7 @@ static int quality_record(struct tb_source *source, const struct record *copy)
 	deliver_holes(source);
 	if (deliver_stopped(source))
 		return 0;
-	source->next++;
-	if (source->head < copy->sequence)
-		source->head = copy->sequence;
-	source->tries = 0;
+	deliver_move(source, copy->sequence);
 	count(source, SUBSCRIPTION_RECORDS, 1);
 	deliver_passed(source, copy);
 	quality_report(source, &quality, copy->sequence);
@@ -414,10 +412,7 @@ int deliver_skipped(struct tb_source *source, const struct record *copy)
 	deliver_holes(source);
 	if (deliver_stopped(source))
 		return 0;
-	source->next++;
-	if (source->head < copy->sequence)
-		source->head = copy->sequence;
-	source->tries = 0;
+	deliver_move(source, copy->sequence);
 	if (source->mapping.conflate && conflate_came(source->mapping.conflate, copy))
 		count(source, SUBSCRIPTION_RECORDS, 1); /* before its name was removed */
 	else
@@ -462,10 +457,7 @@ static int conflated(struct tb_source *source, const struct record *copy)
 	count(source, SUBSCRIPTION_SKIPPED, verdict.skipped);
 	if (verdict.deliver)
 		return deliver_named(source, copy);
-	source->next++;
-	if (source->head < copy->sequence)
-		source->head = copy->sequence;
-	source->tries = 0;
+	deliver_move(source, copy->sequence);
 	return 1;
 }
 
@@ -496,9 +488,9 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 	if (copy->kind == TB_KIND_HOLE) {
 		if (source->hole_first == 0)
 			source->hole_first = source->next;
-		source->hole_last = source->next++;
+		source->hole_last = source->next;
 		source->detour = true;
-		source->tries = 0;
+		deliver_move(source, copy->sequence);
 		deliver_passed(source, copy);
 		return 1;
 	}

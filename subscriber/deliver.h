@@ -49,6 +49,9 @@ void deliver_left(struct tb_source *, int code, const char *text);
 /* Sets whether records take the unusual path: after each change of what decides it. */
 void deliver_detour(struct tb_source *);
 void deliver_event(struct tb_source *, enum tb_event_kind);
+/* The last sequence delivered, reported as a gap or skipped, as events say it. At most the head: a
+ * start may lie beyond it. */
+uint64_t deliver_position(const struct tb_source *);
 /* Reports why a stale topic stays stale, once for each change of the code. The text may differ from
  * try to try. */
 void deliver_stale_reason(struct tb_source *, int code, const char *text);
@@ -80,6 +83,15 @@ static_assert(offsetof(struct tb_record, flags) - offsetof(struct tb_record, ins
 			      offsetof(struct record, kind) - offsetof(struct record, instrument),
 	      "instrument, length, kind, flags");
 
+/* The position moves over the next record. So the head is at least that. */
+static inline void deliver_move(struct tb_source *source, uint64_t sequence)
+{
+	source->next++;
+	if (source->head < sequence)
+		source->head = sequence;
+	source->tries = 0;
+}
+
 /* A record whose instrument has a name. */
 static inline int deliver_named(struct tb_source *source, const struct record *copy)
 {
@@ -93,10 +105,7 @@ static inline int deliver_named(struct tb_source *source, const struct record *c
 				     .name = source->mapping.names[copy->instrument],
 				     .data = copy->payload };
 	memcpy(&record.instrument, &copy->instrument, sizeof(uint64_t));
-	source->next++;
-	if (source->head < copy->sequence)
-		source->head = copy->sequence;
-	source->tries = 0;
+	deliver_move(source, copy->sequence);
 	subscription->counters[SUBSCRIPTION_RECORDS]++;
 	subscription->options.on_record(subscription->options.user, source, &record);
 	return 1;

@@ -59,6 +59,7 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 	const uint64_t first = source->next;
 
 	deliver_holes(source);
+	reader_head(source, next - 1); /* the head of an unchecked line may be old */
 	source->next = next;
 	if (cause == TB_CAUSE_OVERRUN && policy == TB_GAP_NEWEST && source->head >= next)
 		source->next = source->head + 1;

@@ -193,7 +193,8 @@ struct tb_event {
 	uint64_t first, last;   /* GAP: the first and last lost record. APPEARED: first. QUALITY:
 				 * first, the record that states it; 0: that record was not read.
 				 * IMAGE: first, the last sequence that the image covers */
-	uint64_t delivered;     /* the last sequence delivered, reported as a gap or skipped */
+	uint64_t delivered;     /* the last sequence delivered, reported as a gap or skipped; at
+				 * most head, also if the subscription starts beyond it */
 	uint64_t head;          /* the last head known; RESTART: of the old epoch */
 	int code;               /* REFUSED: an errno value: ENOENT, EACCES, EPROTO, ENOSPC ...;
 				 * STALE, IMAGE: 0, or the reason as above; LEFT: as above */

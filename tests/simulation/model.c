@@ -147,6 +147,11 @@ uint64_t model_passed(const struct model *m, uint64_t sequence)
 	return next - m->next;
 }
 
+uint64_t model_behind(const struct model *m, uint64_t sequence)
+{
+	return sequence < m->started ? 0 : sequence + 1 - m->started;
+}
+
 uint64_t model_passed_most(const struct model *m)
 {
 	uint64_t result = 0;

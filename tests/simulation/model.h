@@ -4,7 +4,7 @@
  * with the truth (truth.h).
  *
  * Y1  Positions. Each sequence from the start on is a record, a part of a gap, a quality event, or
- *     skipped, and nothing else. They come in order.
+ *     skipped, and nothing else. They come in order. No event has a position beyond its head.
  * Y2  A record is what was published under its epoch and sequence, each byte.
  * Y3  Records are lost only where the rules allow it. Overrun, before join: below what the writer
  *     has reserved, less a ring. Upstream: holes. Corrupt: the slot was overwritten by a stranger.
@@ -110,6 +110,8 @@ uint64_t model_passed(const struct model *, uint64_t sequence);
 /* How many records the subscriber may have skipped behind the position. Records before them may
  * wait in a batch. */
 uint64_t model_passed_most(const struct model *);
+/* How many records lie from the start up to `sequence`. A start may lie beyond the head. */
+uint64_t model_behind(const struct model *, uint64_t sequence);
 /* Nothing is missing: the position is behind the last record. */
 void model_rest(struct model *);
 /* Nothing is missing: the subscriber knows all there is to know. Returns what is missing, or NULL.

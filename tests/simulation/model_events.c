@@ -130,10 +130,11 @@ static void on_restart(struct model *m, const struct tb_event *event)
 	}
 	model_pass(m, event->delivered + 1);
 	values_exempt_pass(m, event->delivered + 1, event->delivered + 1);
-	m->accounted += event->delivered + 1 - m->started;
-	if (event->delivered != m->next - 1 && !m->conflates)
+	m->accounted += model_behind(m, event->delivered);
+	if (event->delivered != m->next - 1 && !m->conflates &&
+	    !(m->next == m->started && event->delivered == event->head))
 		model_complain(m, "a restart at %" PRIu64, event->delivered);
-	if (event->head > old->count && event->head > event->delivered)
+	if (event->head > old->count)
 		model_complain(m, "a restart with head %" PRIu64 ", but %" PRIu64 " were published",
 			       event->head, old->count);
 	if (m->view && !old->torn && m->next <= old->flushed)
@@ -295,6 +296,9 @@ void model_event(struct model *m, const struct tb_event *event)
 	if (event->kind != TB_EVENT_APPEARED && event->kind != TB_EVENT_RESTART && m->epoch &&
 	    event->epoch != 0 && event->epoch != m->epoch->id)
 		model_complain(m, "event %d of another epoch", (int)event->kind);
+	if (event->delivered > event->head) /* Y1 */
+		model_complain(m, "event %d has delivered %" PRIu64 ", but its head is %" PRIu64,
+			       (int)event->kind, event->delivered, event->head);
 	switch (event->kind) {
 	case TB_EVENT_APPEARED:
 		on_appeared(m, event);

@@ -126,7 +126,7 @@ static void accounts_check(const struct sim_subscriber *s, const struct tb_event
 	if (!m->conflates_ns || s->model_count > 1 || !m->epoch || !s->subscription)
 		return;
 	found = accounted(s) + event->held;
-	right = m->accounted + (restarts ? 0 : event->delivered + 1 - m->started);
+	right = m->accounted + (restarts ? 0 : model_behind(m, event->delivered));
 	if (found != right)
 		model_complain(m,
 			       "at event %d, %" PRIu64 " are delivered, skipped, lost or held, "
@@ -219,8 +219,7 @@ static const char *conflation_unsettled(const struct sim_subscriber *s)
 		if (!m->epoch)
 			continue;
 		right += m->accounted;
-		if (m->started <= m->epoch->flushed) /* a resume may begin beyond the head */
-			right += m->epoch->flushed + 1 - m->started;
+		right += model_behind(m, m->epoch->flushed);
 		for (uint32_t j = 0; j < m->epoch->instruments && !m->ended; j++)
 			held_most += m->epoch->value_corrupt[j];
 	}
@@ -278,6 +277,7 @@ static void counters_keep(struct sim_subscriber *s)
 
 void readers_poll(struct sim_subscriber *s, int max)
 {
+	const uint64_t called = sum(s, offsetof(struct model, called));
 	int result;
 
 	if (!s->subscriber || s->polled || model_wrong[0])
@@ -290,6 +290,9 @@ void readers_poll(struct sim_subscriber *s, int max)
 	else if (result > max)
 		model_complain(&s->models[0], "tb_poll: %d records, expected at most %d", result,
 			       max);
+	else if ((uint64_t)result < sum(s, offsetof(struct model, called)) - called)
+		model_complain(&s->models[0], "tb_poll: %d records, but the handler got more",
+			       result);
 	counters_check(s);
 }
 

@@ -216,6 +216,8 @@ void notes_event(void *user, const struct tb_event *event)
 
 	notes->events++;
 	notes->skipped += event->skipped;
+	cr_expect_leq(event->delivered, event->head, "event %d is beyond its head",
+		      (int)event->kind);
 	switch (event->kind) {
 	case TB_EVENT_APPEARED:
 		note(notes, "appeared %s %" PRIu64 "\n", event->topic, event->first);

@@ -213,7 +213,7 @@ Test(polls, unwritten_slot_does_not_count_as_busy)
 	cr_expect_eq(net_counted(source->subscription, SUBSCRIPTION_BUSY), 0);
 }
 
-Test(polls, hole_resets_the_tries_of_a_slot)
+Test(polls, hole_resets_the_tries_of_a_slot_and_raises_the_head)
 {
 	const struct tb_update hole = { .size = sizeof(hole), .kind = TB_KIND_HOLE, .time_ns = 1 };
 	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
@@ -225,6 +225,7 @@ Test(polls, hole_resets_the_tries_of_a_slot)
 	cr_assert_eq(tb_publish(topic, &hole), 0, "%s", tb_error());
 	UNTIL(source->next == 3, 100);
 	cr_expect_eq(source->tries, 0);
+	cr_expect_eq(source->head, 2);
 }
 
 static unsigned int shown;
