@@ -10,9 +10,10 @@
  *       further polls is named in has_work() there.
  * L-I2  A source is awake whenever it is advanced, and rests at the end of that poll at the
  *       earliest.
- * L-I3  What comes from outside wakes all sources, whatever it changes: each turn, and each poll
- *       that takes answers. A call of the program that gives a source work, from a handler too,
- *       calls glance_wake_all().
+ * L-I3  What comes from outside wakes the source that it gives work: whatever asks for a look at
+ *       its line, in a message, an answer or the bus page, does so by glance_look(). A new source
+ *       begins awake. A turn also wakes all sources, once in TURN_MS. A call of the program that
+ *       gives a source work, from a handler too, calls glance_wake_all().
  * L-I4  A glance is in memory that is mapped. Memory is unmapped after all sources were woken. */
 #ifndef TICKBUS_SUBSCRIBER_GLANCE_H
 #define TICKBUS_SUBSCRIBER_GLANCE_H
@@ -38,6 +39,13 @@ enum { GLANCE_AWAKE = 1, GLANCE_IN_VAIN = 2 };
 static inline void glance_wake(struct glance *glance)
 {
 	*glance = (struct glance){ .word = &glance_zero, .expected = GLANCE_AWAKE };
+}
+
+/* Makes a source look at its progress line, and wakes it. */
+static inline void glance_look(struct tb_source *source)
+{
+	source->look = true;
+	glance_wake(&source->subscription->subscriber->glances[source->slot]);
 }
 
 /* A source that is awake was advanced in vain. */

@@ -19,6 +19,7 @@
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/entries.h"
+#include "subscriber/glance.h"
 #include "subscriber/merge_state.h"
 #include "subscriber/notices.h"
 #include "subscriber/reader.h"
@@ -119,7 +120,7 @@ void pulse_lost(struct tb_subscriber *subscriber)
 	subscriber->lost = true;
 	for (uint32_t i = 0; i < subscriber->topics_max; i++)
 		if (subscriber->table[i]) {
-			subscriber->table[i]->look = true;
+			glance_look(subscriber->table[i]);
 			subscriber->table[i]->next_when_lost = 0;
 		}
 }
@@ -188,7 +189,7 @@ static void entry_use(struct tb_subscriber *subscriber, struct tb_source *source
 	}
 	source->entry_lost_ms = 0;
 	if (entry->head > source->head || entry->state == TOPIC_ENDED)
-		source->look = true;
+		glance_look(source);
 	notices_missed(source, entry->head);
 	source->next_when_lost = 0;
 	if (asked_ms >= subscriber->pulse_ms + still_ms(subscriber))

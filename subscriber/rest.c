@@ -2,13 +2,13 @@
 /* Which sources may rest: those that have nothing to do before their word changes.
  *
  * Another thread or process changes that word only. Everything else that gives a source work is
- * done by this thread: in a turn, among answers, or in a call of the program. It wakes all sources
- * (L-I3), which is cheap beside a turn.
+ * done by this thread: in a turn, among answers, or in a call of the program. It wakes the source
+ * (L-I3).
  *
- * This also bounds how long a source rests on a word that is 0. In the first lap, a slot that was
- * never written looks like a busy slot. After each turn it is looked at as a busy slot is, which
- * reads the progress line now and then (pull_view.c). Later, a busy slot does not let its source
- * rest. */
+ * Turns wake all sources now and then, which bounds how long a source rests on a word that is 0. In
+ * the first lap, a slot that was never written looks like a busy slot. It is looked at as a busy
+ * slot is then, which reads the progress line now and then (pull_view.c). Later, a busy slot does
+ * not let its source rest. */
 #include "subscriber/rest.h"
 
 #include "subscriber/choice_scan.h"

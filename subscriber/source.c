@@ -17,6 +17,7 @@
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/exempt.h"
+#include "subscriber/glance.h"
 #include "subscriber/image.h"
 #include "subscriber/landing.h"
 #include "subscriber/mapping.h"
@@ -193,7 +194,7 @@ void source_orphan(struct tb_source *source)
 {
 	source->orphan = true;
 	source->armed = false;
-	source->look = true;
+	glance_look(source);
 	source->noticed_ms = source->entry_count = source->entry_lost_ms = 0;
 	if (source->mapping.view)
 		return;
@@ -247,6 +248,7 @@ static int source_new(struct tb_subscription *subscription, const struct control
 	}
 	topic_index_add(source, topic->shape.topic_id);
 	subscriber->table[slot] = source;
+	glance_wake(&subscriber->glances[slot]); /* L-I3 */
 	if (subscriber->table_used <= slot)
 		subscriber->table_used = slot + 1;
 	source->next_source = subscription->sources;
@@ -291,7 +293,7 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	mapping_close(subscriber, &source->mapping);
 	source->mapping = *mapping;
 	source->orphan = false;
-	source->look = true;
+	glance_look(source);
 	source->stale_code = 0;
 	source->state = SOURCE_HEADER;
 	return 1;
@@ -308,7 +310,7 @@ static bool source_keep(struct tb_source *source, const struct control_topic *to
 	    !subscriber->ops->remote_keep(subscriber->link, mapping->remote))
 		return false;
 	source->orphan = false;
-	source->look = true;
+	glance_look(source);
 	source->stale_code = 0;
 	source->state = SOURCE_HEADER;
 	return true;
@@ -416,7 +418,7 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		source->orphan = false;
 		source->successor_joined = grant->grant.head;
 		source->invalid = 0;
-		source->look = true;
+		glance_look(source);
 		return 0;
 	}
 	result = source_new(subscription, topic, mapping.view != NULL, &source);

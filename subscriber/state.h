@@ -408,6 +408,7 @@ struct tb_subscriber {
 	uint64_t heard_ms;     /* of the turn before the last: messages that come now are younger */
 	uint64_t retry_ms;     /* when to try to connect again */
 	uint64_t turn_ms;      /* of the last turn */
+	uint64_t all_woken_ms; /* of the last turn that woke all sources */
 	unsigned int failures; /* tries to connect that failed since the last welcome */
 	bool woken;            /* perhaps by something other than a record: a turn is due */
 	unsigned int under_way; /* outstanding READs of all sources, and those in `completions` */

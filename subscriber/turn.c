@@ -99,7 +99,7 @@ static void topic_message(struct tb_subscriber *subscriber, const struct control
 			source->armed = false;
 		if (message->type != CONTROL_WAKE || source->mapping.view ||
 		    !notices_hint(source, message->topic.head))
-			source->look = true; /* the progress line decides */
+			glance_look(source); /* the progress line decides; L-I3 */
 		if (message->type == CONTROL_REVOKE)
 			source->subscription->discover = true;
 		if (message->type == CONTROL_ENDING && source->mapping.conflate)
@@ -373,10 +373,8 @@ static int answers_take(struct tb_subscriber *subscriber)
 	if (subscriber->discovery.outstanding > 0 && subscriber->gone_code == 0 &&
 	    !subscriber->closing)
 		count = subscriber->ops->link_poll(subscriber->link);
-	if (count > 0) {
-		glance_wake_all(subscriber); /* L-I3 */
+	if (count > 0)
 		discovery_step(subscriber);
-	}
 	return count;
 }
 
@@ -400,9 +398,12 @@ void turn_take(struct tb_subscriber *subscriber)
 	const bool was_welcomed = subscriber->welcomed;
 	uint64_t ticks;
 
-	glance_wake_all(subscriber); /* L-I3 */
 	subscriber->heard_ms = subscriber->turn_ms;
 	subscriber->turn_ms = clock_coarse_ms();
+	if (subscriber->turn_ms - subscriber->all_woken_ms >= TURN_MS) {
+		glance_wake_all(subscriber); /* L-I3 */
+		subscriber->all_woken_ms = subscriber->turn_ms;
+	}
 	subscriber->woken = false;
 	link_keep(subscriber);
 	if (subscriber->welcomed && !was_welcomed)

@@ -281,8 +281,7 @@ Test(rest, ended_topic_with_news_in_the_page_rests)
 	tb_topic_end(topic);
 	UNTIL(notes.ended && all_rest());
 	stop_at_rest();
-	subscriber->table[0]->look = true; /* as the pulse does */
-	subscriber->woken = true;
+	glance_look(subscriber->table[0]); /* as the pulse does */
 	cr_assert_geq(tb_poll(subscriber, 100), 0);
 	UNTIL(all_rest());
 }
@@ -383,6 +382,25 @@ Test(rest, message_among_answers_wakes)
 	}
 }
 
+/* Neither answers nor turns give it work. */
+Test(rest, answers_and_turns_leave_a_topic_at_rest)
+{
+	rest_at_one("t");
+	stop_at_rest();
+	for (int i = 0; i < 100; i++) {
+		subscriber->subscriptions->discover = true;
+		discovery_step(subscriber);
+		while (subscriber->discovery.outstanding > 0) {
+			cr_assert_eq(tb_poll(subscriber, 100), 0);
+			cr_assert(rests(0), "awake after answers");
+			sched_yield();
+		}
+		subscriber->woken = true;
+		cr_assert_eq(tb_poll(subscriber, 100), 0);
+		cr_assert(!subscriber->woken && rests(0), "awake after a turn");
+	}
+}
+
 /* -- the progress line ------------------------------------------------------------------------- */
 
 Test(rest, topic_whose_line_is_to_be_read_stays_awake)
@@ -425,7 +443,7 @@ Test(rest, topic_whose_header_is_to_be_compared_stays_awake)
 	UNTIL(subscriber->table[0]->state == SOURCE_RUNNING);
 }
 
-/* After each turn it is looked at again. */
+/* Turns wake all topics now and then. */
 Test(rest, line_of_a_topic_without_records_is_read_now_and_then)
 {
 	struct tb_topic *topic = rest_at_one("t");
