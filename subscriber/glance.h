@@ -10,10 +10,10 @@
  *       further polls is named in has_work() there.
  * L-I2  A source is awake whenever it is advanced, and rests at the end of that poll at the
  *       earliest.
- * L-I3  What comes from outside wakes the source that it gives work: whatever asks for a look at
- *       its line, in a message, an answer or the bus page, does so by glance_look(). A new source
- *       begins awake. A turn also wakes all sources, once in TURN_MS. A call of the program that
- *       gives a source work, from a handler too, calls glance_wake_all().
+ * L-I3  What comes from outside wakes the source that it gives work. A message, an answer or the
+ *       bus page asks for a look at its line by glance_look(). A new source begins awake. A turn
+ *       wakes all sources, once in TURN_MS. A call of the program that gives a source work, from a
+ *       handler too, calls glance_wake_all().
  * L-I4  A glance is in memory that is mapped. Memory is unmapped after all sources were woken. */
 #ifndef TICKBUS_SUBSCRIBER_GLANCE_H
 #define TICKBUS_SUBSCRIBER_GLANCE_H
