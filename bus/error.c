@@ -2,6 +2,7 @@
 /* The calling thread's last error message. */
 #include "bus/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +42,12 @@ int error_prefix(int result, const char *format, ...)
 		snprintf(fresh + used, sizeof(fresh) - (size_t)used, "%s", message);
 	memcpy(message, fresh, strlen(fresh) + 1);
 	return result;
+}
+
+int error_null_in(const char *call, const char *what)
+{
+	errno = EINVAL;
+	return error_set(EINVAL, "%s: found NULL, expected a %s", call, what);
 }
 
 TB_API const char *tb_error(void)

@@ -16,4 +16,9 @@ int error_setv(int code, const char *format, va_list args) __attribute__((format
 /* Puts text before the message of a lower layer ("topic nasdaq.quote: ..."); returns result. */
 int error_prefix(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A public call got NULL in place of a handle: a publisher, a subscription, a schema. Keeps the
+ * message, sets errno for calls that return no error number, and returns -EINVAL. */
+#define error_null(what) error_null_in(__func__, what)
+int error_null_in(const char *call, const char *what) __attribute__((cold));
+
 #endif

@@ -116,11 +116,14 @@ static int table_check(const struct tb_counter *table, size_t count)
 TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 			      const struct tb_counter *table, const uint64_t *values, size_t count)
 {
-	int result = count >= 1 && count <= 64
-			     ? table_check(table, count)
-			     : error_set(EINVAL, "counters %s: found %zu, expected 1 to 64", name,
-					 count);
+	int result;
 
+	if (!publisher)
+		return error_null("publisher");
+	result = count >= 1 && count <= 64
+			 ? table_check(table, count)
+			 : error_set(EINVAL, "counters %s: found %zu, expected 1 to 64", name,
+				     count);
 	if (result == 0 && (!name[0] || !is_text(name, CONTROL_NAME_MAX)))
 		result = error_set(EINVAL,
 				   "counters: found the name \"%.64s\", expected 1 to %d bytes of "

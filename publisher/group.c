@@ -57,6 +57,8 @@ TB_API int tb_group_message(struct tb_group *group)
 {
 	const uint64_t now_ns = clock_real_ns();
 
+	if (!group)
+		return error_null("group");
 	message_finish(group);
 	if (__builtin_expect(now_ns + SET_BACK_NS < group->clock_ns, 0))
 		clock_was_set_back(group, now_ns);
@@ -67,6 +69,10 @@ TB_API int tb_group_message(struct tb_group *group)
 
 TB_API uint64_t tb_group_time(const struct tb_group *group)
 {
+	if (!group) {
+		error_null("group");
+		return 0;
+	}
 	return group->open_ns ? group->open_ns : group->done_ns;
 }
 
@@ -87,6 +93,8 @@ static void lines_write(struct tb_group *group)
 
 TB_API int tb_group_flush(struct tb_group *group)
 {
+	if (!group)
+		return error_null("group");
 	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group)
 		writer_touch(topic);
 	message_finish(group);
@@ -130,12 +138,17 @@ static int options_check(const struct tb_publisher *publisher,
 TB_API int tb_group_create(struct tb_publisher *publisher, const struct tb_group_options *options,
 			   struct tb_group **out)
 {
-	const struct tb_group *last = publisher->topic_groups;
-	const uint32_t id = last ? last->id + 1 : 1;
-	int result = options_check(publisher, options);
+	const struct tb_group *last;
 	struct tb_group *group;
+	uint32_t id;
+	int result;
 
 	*out = NULL;
+	if (!publisher)
+		return error_null("publisher");
+	last = publisher->topic_groups;
+	id = last ? last->id + 1 : 1;
+	result = options_check(publisher, options);
 	if (result < 0)
 		return result;
 	if (id > BOUND_GROUPS_MAX)

@@ -122,6 +122,8 @@ TB_API int tb_publisher_open(struct tb_publisher **out, const struct tb_publishe
 
 TB_API int tb_publisher_begin(struct tb_publisher *publisher)
 {
+	if (!publisher)
+		return error_null("publisher");
 	if (!publisher->held)
 		return 0;
 	publisher->held = false;
@@ -150,6 +152,8 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 	int result = topic_options_check(options);
 
 	*out = NULL;
+	if (!publisher)
+		return error_null("publisher");
 	if (result == 0)
 		result = group_check(publisher, options);
 	if (result == 0)
@@ -196,6 +200,10 @@ TB_API size_t tb_publisher_joins(struct tb_publisher *publisher, struct tb_topic
 {
 	size_t joins = 0;
 
+	if (!publisher) {
+		error_null("publisher");
+		return 0;
+	}
 	publisher_lock(publisher);
 	if (!topics)
 		for (uint32_t i = 0; i < publisher->topic_count; i++)

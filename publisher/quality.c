@@ -51,8 +51,11 @@ static void record_write(struct tb_topic *topic, const struct quality *quality)
 TB_API int tb_topic_quality(struct tb_topic *topic, uint32_t state, uint32_t cause)
 {
 	const struct quality quality = { state, cause };
-	int result = quality_check(topic, &quality);
+	int result;
 
+	if (!topic)
+		return error_null("topic");
+	result = quality_check(topic, &quality);
 	if (result == 0 && topic->group)
 		result = writer_message_check(topic);
 	if (result < 0)

@@ -133,8 +133,11 @@ static int ticket_change(struct tb_publisher *publisher, const char *name,
 TB_API int tb_publisher_ticket(struct tb_publisher *publisher, const char *realm,
 			       const uint8_t *ticket, uint32_t old_valid_ms)
 {
-	int result = change_check(realm, ticket, old_valid_ms);
+	int result;
 
+	if (!publisher)
+		return error_null("publisher");
+	result = change_check(realm, ticket, old_valid_ms);
 	if (result < 0)
 		return result;
 	publisher_lock(publisher);

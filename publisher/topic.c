@@ -226,6 +226,8 @@ static void message_end(struct tb_topic *topic)
 
 TB_API int tb_topic_end(struct tb_topic *topic)
 {
+	if (!topic)
+		return error_null("topic");
 	if (topic->ended)
 		return 0;
 	group_settle(topic->group);
@@ -265,12 +267,16 @@ static void epoch_swap(struct tb_topic *topic, const struct region_shape *shape,
 
 TB_API int tb_topic_restart(struct tb_topic *topic)
 {
-	struct region_shape shape = topic->shape; /* written by this thread only */
+	struct region_shape shape;
 	struct exposures exposures = { 0 };
 	struct memory fresh = { .fd = -1 }, old = { .fd = -1 };
 	uint8_t notice_key[NOTICE_KEY_BYTES] = { 0 };
-	int result = random_epoch(&shape.epoch);
+	int result;
 
+	if (!topic)
+		return error_null("topic");
+	shape = topic->shape; /* written by this thread only */
+	result = random_epoch(&shape.epoch);
 	group_settle(topic->group);
 	if (result == 0)
 		result = random_key(notice_key);
@@ -297,6 +303,10 @@ TB_API void tb_topic_unpublished(struct tb_topic *topic, const char *name)
 	char key[TB_INSTRUMENT_NAME_MAX + 1] = "";
 	int64_t index;
 
+	if (!topic) {
+		error_null("topic");
+		return;
+	}
 	strncpy(key, name, TB_INSTRUMENT_NAME_MAX);
 	pthread_mutex_lock(&topic->unpublished_lock);
 	topic->unpublished_total++;

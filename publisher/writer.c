@@ -84,6 +84,8 @@ static __attribute__((noinline)) int flush_refused(const struct tb_topic *topic)
 
 TB_API int tb_flush(struct tb_topic *topic)
 {
+	if (__builtin_expect(!topic, 0))
+		return error_null("topic");
 	if (__builtin_expect(topic->group != NULL, 0))
 		return flush_refused(topic);
 	touch(topic);
@@ -355,6 +357,8 @@ void writer_aim(struct tb_topic *topic)
 /* All unusual cases go elsewhere, so that this function saves no registers. */
 TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 {
+	if (__builtin_expect(!topic, 0))
+		return error_null("topic");
 	if (__builtin_expect(
 		    update->length != topic->usual_bytes || update->size < sizeof(*update) ||
 			    !kind_ours(update->kind) || update->instrument >= topic->names.count ||
@@ -370,6 +374,8 @@ TB_API int tb_instrument(struct tb_topic *topic, const char *name)
 	int64_t index;
 	int result;
 
+	if (!topic)
+		return error_null("topic");
 	touch(topic);
 	if (!name)
 		return error_set(EINVAL, "topic %s: found no instrument name", topic->name);
@@ -399,5 +405,9 @@ TB_API int tb_instrument(struct tb_topic *topic, const char *name)
 
 TB_API uint64_t tb_topic_sequence(const struct tb_topic *topic)
 {
+	if (!topic) {
+		error_null("topic");
+		return 0;
+	}
 	return topic->sequence;
 }

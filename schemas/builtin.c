@@ -56,14 +56,21 @@ TB_API int tb_schema_load(struct tb_schema **schema, const char *name_or_path)
 /* Structs of built-in schemas have the prefix "tb_"; structs of a user's schema have no prefix. */
 TB_API char *tb_schema_header(const struct tb_schema *schema)
 {
-	const struct builtin *builtin = builtin_find(schema->name);
-	bool is_builtin = builtin && builtin->length == schema->text_length &&
-			  !memcmp(builtin->text, schema->text, schema->text_length);
+	const struct builtin *builtin;
 	char *text = NULL;
 	size_t length;
-	FILE *file = open_memstream(&text, &length);
+	bool is_builtin;
+	FILE *file;
 	int result;
 
+	if (!schema) {
+		error_null("schema");
+		return NULL;
+	}
+	builtin = builtin_find(schema->name);
+	is_builtin = builtin && builtin->length == schema->text_length &&
+		     !memcmp(builtin->text, schema->text, schema->text_length);
+	file = open_memstream(&text, &length);
 	if (!file) {
 		error_set(ENOMEM, "schema %s: no memory for its header", schema->name);
 		return NULL;

@@ -78,6 +78,8 @@ TB_API int tb_schema_compatible(const struct tb_schema *publisher,
 	struct difference where;
 	size_t same;
 
+	if (!publisher || !subscriber)
+		return error_null("schema");
 	if (strcmp(publisher->name, subscriber->name) != 0)
 		return error_set(
 			EPROTO,

@@ -44,6 +44,8 @@ TB_API int tb_field_is_null(const struct tb_field *field, const void *element)
 	uint64_t bits;
 	double f64;
 
+	if (!field)
+		return error_null("field");
 	if (!field->optional)
 		return 0;
 	if (field->type == TB_TYPE_CHAR)
@@ -58,13 +60,16 @@ TB_API int tb_field_is_null(const struct tb_field *field, const void *element)
 
 TB_API int tb_field_set_null(const struct tb_field *field, void *element)
 {
-	const uint64_t bits = null_bits(field);
+	uint64_t bits;
 
+	if (!field)
+		return error_null("field");
 	if (!field->optional)
 		return error_set(EINVAL,
 				 "field %s: found a field that is not optional, expected "
 				 "`optional: true` in its schema: other fields have no null",
 				 field->name);
+	bits = null_bits(field);
 	if (field->type == TB_TYPE_CHAR)
 		memset(element, 0, field->bytes);
 	else

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "bus/error.h"
+
 #define SECOND_NS UINT64_C(1000000000)
 
 struct row {
@@ -337,6 +339,10 @@ TB_API size_t tb_schema_columns(const struct tb_schema *schema, char *buffer, si
 {
 	struct row row = { .buffer = buffer, .size = size, .format = TB_FORMAT_CSV };
 
+	if (!schema) {
+		error_null("schema");
+		return 0;
+	}
 	put_columns(&row, NULL, schema->fields, schema->field_count, 0);
 	return put_end(&row);
 }
@@ -350,6 +356,10 @@ TB_API size_t tb_schema_render(const struct tb_schema *schema, enum tb_format fo
 			   .payload = payload ? payload : (const void *)"",
 			   .length = payload ? length : 0 };
 
+	if (!schema) {
+		error_null("schema");
+		return 0;
+	}
 	if (format == TB_FORMAT_SPREADSHEET) {
 		row.format = TB_FORMAT_CSV;
 		row.spreadsheet = true;

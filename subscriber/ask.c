@@ -12,8 +12,11 @@
 /* A READ in a handler is possible, unless a handler was left. In place, nothing is in the way. */
 int ask_ready(const struct tb_source *source, const char *call)
 {
-	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	struct tb_subscriber *subscriber;
 
+	if (!source)
+		return error_null_in(call, "source");
+	subscriber = source->subscription->subscriber;
 	if (!source->mapping.view && call_left(&subscriber->call))
 		return call_refuse(&subscriber->call, call);
 	if (source->state == SOURCE_DEAD)
@@ -46,8 +49,11 @@ int ask_stopped(const struct tb_source *source, const char *call)
 
 int ask_free(const struct tb_source *source, const char *call)
 {
-	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	struct tb_subscriber *subscriber;
 
+	if (!source)
+		return error_null_in(call, "source");
+	subscriber = source->subscription->subscriber;
 	return subscriber->get.busy ? call_refuse(&subscriber->call, call) : 0;
 }
 

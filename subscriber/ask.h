@@ -20,7 +20,8 @@ static inline bool ask_is_known(const struct tb_source *source, uint32_t instrum
 	       source->mapping.names[instrument][0] != '\0';
 }
 
-/* 0, or why the public call `call` is refused now: -EAGAIN, -EBUSY, -EDEADLK or -ENOENT. */
+/* 0, or why the public call `call` is refused now: -EAGAIN, -EBUSY, -EDEADLK or -ENOENT; or
+ * -EINVAL: the source is NULL. */
 int ask_ready(const struct tb_source *, const char *call);
 
 /* Looks into the directory for an instrument that is not known yet: 0, or -ENOENT if the topic

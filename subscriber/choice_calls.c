@@ -90,8 +90,11 @@ static int required_check(const struct tb_subscription *subscription, const char
 TB_API int tb_names_add(struct tb_subscription *subscription, const char *const *names,
 			size_t count)
 {
-	int result = list_check(subscription, "tb_names_add", names, count);
+	int result;
 
+	if (!subscription)
+		return error_null("subscription");
+	result = list_check(subscription, "tb_names_add", names, count);
 	if (result == 0 && (subscription->options.flags & TB_NAMES_REQUIRED))
 		for (size_t i = 0; i < count && result == 0; i++)
 			if (!name_list_is_pattern(names[i]))
@@ -104,8 +107,11 @@ TB_API int tb_names_add(struct tb_subscription *subscription, const char *const 
 TB_API int tb_names_remove(struct tb_subscription *subscription, const char *const *names,
 			   size_t count)
 {
-	int result = list_check(subscription, "tb_names_remove", names, count);
+	int result;
 
+	if (!subscription)
+		return error_null("subscription");
+	result = list_check(subscription, "tb_names_remove", names, count);
 	if (result < 0)
 		return result;
 	result = names_change(subscription, names, count, name_list_remove);

@@ -52,6 +52,10 @@ static __attribute__((noinline)) int values_check(const struct tb_source *source
 TB_API const struct tb_source *tb_subscription_source(const struct tb_subscription *subscription,
 						      const char *topic)
 {
+	if (!subscription) {
+		error_null("subscription");
+		return NULL;
+	}
 	return topic ? topic_index_find(subscription, topic) : NULL;
 }
 
@@ -231,10 +235,17 @@ static __attribute__((noinline)) int get_any(struct tb_source *source, uint32_t 
 TB_API int tb_get(const struct tb_source *source, uint32_t instrument,
 		  const struct tb_record **record)
 {
-	const struct mapping *mapping = &source->mapping;
-	struct record *copy = &source->subscription->subscriber->get.copy;
-	struct tb_record *shown = &ask_own(source)->mapping.shown;
+	const struct mapping *mapping;
+	struct tb_record *shown;
+	struct record *copy;
 
+	if (__builtin_expect(!source, 0)) {
+		*record = NULL;
+		return error_null("source");
+	}
+	mapping = &source->mapping;
+	copy = &source->subscription->subscriber->get.copy;
+	shown = &ask_own(source)->mapping.shown;
 	if (__builtin_expect(!mapping->values || instrument >= mapping->names_known ||
 				     source->state == SOURCE_HEADER || source->state == SOURCE_DEAD,
 			     0) ||
@@ -372,15 +383,16 @@ static int list_check(struct tb_source *source, const uint32_t *instruments, siz
 TB_API int tb_get_many(const struct tb_source *source, const uint32_t *instruments, size_t count,
 		       tb_value_handler *handler, void *user)
 {
-	struct get *get = &source->subscription->subscriber->get;
-	struct many many = { ask_own(source), instruments, count, handler, user, &get->listed, 0 };
+	struct many many = { ask_own(source), instruments, count, handler, user, NULL, 0 };
 	int result = ask_free(source, "tb_get_many");
 
 	if (result == 0)
 		result = values_check(source, "tb_get_many");
 	if (result == 0)
 		result = list_check(many.source, instruments, count, handler);
-	if (result == 0)
-		result = ask_run(many.source, many_run, &many);
+	if (result < 0)
+		return result;
+	many.copy = &source->subscription->subscriber->get.listed;
+	result = ask_run(many.source, many_run, &many);
 	return result < 0 ? result : many.values;
 }

@@ -304,12 +304,13 @@ TB_API int tb_read_back(const struct tb_source *source, uint64_t sequence, uint3
 			     .instrument = instrument,
 			     .count = count,
 			     .handler = handler,
-			     .user = user,
-			     .copy = &source->subscription->subscriber->get.listed };
+			     .user = user };
 	int result = back_check(source, count, handler);
 
-	if (result == 0)
-		result = back_bounds(&past, sequence);
+	if (result < 0)
+		return result;
+	past.copy = &source->subscription->subscriber->get.listed;
+	result = back_bounds(&past, sequence);
 	if (result == 0 && instrument != TB_ALL_INSTRUMENTS && !ask_is_known(source, instrument))
 		result = ask_instrument(past.source, instrument);
 	if (result < 0)

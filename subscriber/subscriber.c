@@ -358,6 +358,8 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 {
 	int count;
 
+	if (!subscriber)
+		return error_null("subscriber");
 	if (records_max < 1)
 		return error_set(EINVAL, "tb_poll: found records_max %d, expected 1 or more",
 				 records_max);
@@ -378,6 +380,8 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 
 TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms)
 {
+	if (!subscriber)
+		return error_null("subscriber");
 	if (subscriber->call.running)
 		return call_refuse(&subscriber->call, "tb_wait");
 	return wait_work(subscriber, timeout_ms);
@@ -385,6 +389,8 @@ TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms)
 
 TB_API int tb_subscriber_user(const struct tb_subscriber *subscriber, uint32_t *user)
 {
+	if (!subscriber)
+		return error_null("subscriber");
 	if (subscriber->ops->network)
 		return error_set(EOPNOTSUPP, "%s: a network does not say which user listens",
 				 subscriber->address);
@@ -396,6 +402,8 @@ TB_API int tb_subscriber_user(const struct tb_subscriber *subscriber, uint32_t *
 
 TB_API int tb_subscriber_fd(struct tb_subscriber *subscriber)
 {
+	if (!subscriber)
+		return error_null("subscriber");
 	subscriber->descriptor_mode = true;
 	return subscriber->epoll_fd;
 }

@@ -131,9 +131,12 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 			const struct tb_subscription_options *options, struct tb_subscription **out)
 {
 	struct tb_subscription *subscription;
-	int result = subscription_check(pattern, options);
+	int result;
 
 	*out = NULL;
+	if (!subscriber)
+		return error_null("subscriber");
+	result = subscription_check(pattern, options);
 	if (result < 0)
 		return result;
 	if (subscriber->call.running)
@@ -196,6 +199,10 @@ TB_API size_t tb_subscription_counters(const struct tb_subscription *subscriptio
 {
 	const size_t count = max < SUBSCRIPTION_COUNTERS ? max : SUBSCRIPTION_COUNTERS;
 
+	if (!subscription) {
+		error_null("subscription");
+		return 0;
+	}
 	memcpy(values, subscription->counters, count * sizeof(*values));
 	if (count > SUBSCRIPTION_NOTICES_OTHERS) /* it grows with each datagram for others */
 		values[SUBSCRIPTION_NOTICES_OTHERS] = subscription->subscriber->datagrams -
@@ -206,18 +213,31 @@ TB_API size_t tb_subscription_counters(const struct tb_subscription *subscriptio
 
 TB_API const char *tb_source_topic(const struct tb_source *source)
 {
+	if (!source) {
+		error_null("source");
+		return NULL;
+	}
 	return source->name;
 }
 
 TB_API const struct tb_schema *tb_source_schema(const struct tb_source *source)
 {
+	if (!source) {
+		error_null("source");
+		return NULL;
+	}
 	return source->mapping.schema;
 }
 
 TB_API const char *tb_source_name(const struct tb_source *source, uint32_t instrument)
 {
-	const struct mapping *mapping = &source->mapping;
+	const struct mapping *mapping;
 
+	if (!source) {
+		error_null("source");
+		return NULL;
+	}
+	mapping = &source->mapping;
 	return instrument < mapping->shape.capacity && mapping->names[instrument][0]
 		       ? mapping->names[instrument]
 		       : NULL;
@@ -225,10 +245,18 @@ TB_API const char *tb_source_name(const struct tb_source *source, uint32_t instr
 
 TB_API uint32_t tb_source_quality(const struct tb_source *source)
 {
+	if (!source) {
+		error_null("source");
+		return 0;
+	}
 	return source->quality;
 }
 
 TB_API uint64_t tb_source_epoch(const struct tb_source *source)
 {
+	if (!source) {
+		error_null("source");
+		return 0;
+	}
 	return source->mapping.shape.epoch;
 }

@@ -2,7 +2,11 @@
 /* Errors of every tickbus call.
  *
  * A call that can fail returns 0 or a count, or a negative errno value. tb_error() then explains
- * the failure to a person: where it is, what was found, and what was expected. */
+ * the failure to a person: where it is, what was found, and what was expected.
+ *
+ * A call that gets NULL in place of its publisher, topic, group, subscriber, subscription, source,
+ * schema or field returns -EINVAL. If it returns something else than a number of type int, it
+ * returns NULL or 0, and errno is EINVAL. Calls that close or free take NULL, and do nothing. */
 #ifndef TICKBUS_ERROR_H
 #define TICKBUS_ERROR_H
 
