@@ -6,18 +6,17 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus/account.h"
 #include "bus/bounds.h"
 #include "bus/error.h"
 
 #define TEXT_MAX   255
 #define USER_MARK  ",user="
-#define USER_ROOM  16384 /* for what the system's list says of a user */
-#define LINE_BYTES 64    /* slot sizes are multiples of it */
+#define LINE_BYTES 64 /* slot sizes are multiples of it */
 #define BATCH_PAGE 4096
 
 /* The default ACK timeout and retries report an error after about 120 ms of silence on a software
@@ -360,19 +359,6 @@ socklen_t address_bytes(const struct sockaddr_storage *address)
 					      : sizeof(struct sockaddr_in);
 }
 
-/* 0, or an errno value. */
-static int user_find(const char *name, uid_t *user)
-{
-	char *room = malloc(USER_ROOM);
-	struct passwd entry, *found = NULL;
-	int code = room ? getpwnam_r(name, &entry, room, USER_ROOM, &found) : ENOMEM;
-
-	if (found)
-		*user = found->pw_uid;
-	free(room);
-	return found ? 0 : code ? code : ENOENT;
-}
-
 int address_settle(const char *text, char **settled)
 {
 	const char *mark = strstr(text, USER_MARK);
@@ -382,7 +368,7 @@ int address_settle(const char *text, char **settled)
 
 	*settled = NULL;
 	if (*name && name[strspn(name, "0123456789")]) {
-		code = user_find(name, &user);
+		code = account_user(name, &user);
 		if (code)
 			return error_set(
 				EINVAL,

@@ -4,11 +4,10 @@
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
 #include <sched.h>
 #include <string.h>
 
+#include "bus/account.h"
 #include "bus/address.h"
 #include "bus/error.h"
 #include "bus/numa.h"
@@ -203,38 +202,30 @@ int options_take(struct tb_publisher *publisher, const struct tb_publisher_optio
 
 int options_users(const struct tb_publisher_options *options, uid_t *users)
 {
-	char buffer[16384];
-	struct passwd entry, *found;
-
 	for (size_t i = 0; i < options->user_count; i++) {
-		int code = getpwnam_r(options->users[i], &entry, buffer, sizeof(buffer), &found);
+		int code = account_user(options->users[i], &users[i]);
 
-		if (!found)
+		if (code)
 			return error_set(
-				code ? code : ENOENT,
+				code,
 				"publisher options: users: found \"%s\", expected the name of a "
 				"user of this machine",
 				options->users[i]);
-		users[i] = entry.pw_uid;
 	}
 	return 0;
 }
 
 int options_groups(const struct tb_publisher_options *options, gid_t *groups)
 {
-	char buffer[65536];
-	struct group entry, *found;
-
 	for (size_t i = 0; i < options->group_count; i++) {
-		int code = getgrnam_r(options->groups[i], &entry, buffer, sizeof(buffer), &found);
+		int code = account_group(options->groups[i], &groups[i]);
 
-		if (!found)
+		if (code)
 			return error_set(
-				code ? code : ENOENT,
+				code,
 				"publisher options: groups: found \"%s\", expected the name of "
 				"a group of this machine",
 				options->groups[i]);
-		groups[i] = entry.gr_gid;
 	}
 	return 0;
 }

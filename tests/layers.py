@@ -46,7 +46,7 @@ MAY_USE = {
     "subscriber": ["bus", "schemas", "tickbus"],
     "publisher/feeds": ["publisher", "subscriber", "schemas", "bus/bounds.h", "bus/error.h", "bus/clock.h",
                         "bus/keyed.h", "bus/barrier.h", "tickbus"],
-    "publisher/pubd": ["publisher", "publisher/feeds", "config", "schemas", "bus/error.h", "bus/clock.h",
+    "publisher/pubd": ["publisher", "publisher/feeds", "config", "schemas", "bus/account.h", "bus/error.h", "bus/clock.h",
                        "bus/log.h", "tickbus"],
     "tools": ["tickbus"],
     "examples": ["tickbus", "tickbus/schemas"],

@@ -3,10 +3,9 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
 #include <time.h>
 
+#include "bus/account.h"
 #include "publisher/feeds/day.h"
 #include "publisher/feeds/projection.h"
 #include "publisher/feeds/source.h"
@@ -136,20 +135,16 @@ static bool file_fits(const struct settings *settings, const struct settings_fee
 
 static bool is_user(const char *name)
 {
-	struct passwd entry, *found = NULL;
-	char buffer[16384];
+	uid_t user;
 
-	getpwnam_r(name, &entry, buffer, sizeof(buffer), &found);
-	return found;
+	return account_user(name, &user) == 0;
 }
 
 static bool is_group(const char *name)
 {
-	struct group entry, *found = NULL;
-	char buffer[65536];
+	gid_t group;
 
-	getgrnam_r(name, &entry, buffer, sizeof(buffer), &found);
-	return found;
+	return account_group(name, &group) == 0;
 }
 
 static unsigned int accounts_wrong(const struct settings *settings,

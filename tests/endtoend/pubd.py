@@ -1005,6 +1005,18 @@ topics: [ {{ name: t, feed: f, select: quote, schema: wide }},
         self.assertEqual(places, [("1", "bus.access.users[0]"), ("1", "bus.cpu"), ("4", "feeds[1].date"), ("6", "topics[1].schema"),
                                   ("1", "bus.access.users[1]"), ("5", "topics[0].schema"), ("3", "feeds[0]")])
 
+    def test_group_of_many_members_is_known(self):
+        """Its line in the system's list is longer than any buffer of a usual size."""
+        text = settings("type: synthetic, messages: 600, at_end: exit", ["quote"]).replace(
+            "name: b ", "name: b, access: { groups: [ traders ] } ")
+        groups = self.file("group", pathlib.Path("/etc/group").read_text() + "traders:x:70001:" +
+                           ",".join(f"user{i:08}" for i in range(6000)) + "\n")
+        alone = ["unshare", "--mount", "sh", "-ec", f'mount --bind {groups} /etc/group; exec "$@"', "sh"]
+        if subprocess.run([*alone, "true"], capture_output=True).returncode:
+            self.skipTest("no file can be mounted here (unshare --mount)")
+        self.prefix = alone
+        self.ends(self.begin(PUBD, self.file("pubd.yaml", text)), 0)
+
     def test_unknown_user_or_group_is_reported_with_its_line(self):
         for options in ((), ("--check",)):
             path = self.file("day.bin", add(1))
