@@ -9,10 +9,11 @@ from hosts import Skipped
 
 # Instead of 1000, 100000, 1000 and 100 %, as emulation is slow.
 CONNECTIONS, RECORDS, JOINS, ROUNDS = 100, 5000, 10, 10
-# Each program runs over a single kind, unless TICKBUS_LAB_CONFORMANCE=all. What tickbus does above a fabric is shown
-# over shm and bytewise, too. Programs of the fabric itself run over both kinds.
-SIW = {"choice", "conflate", "watch", "values", "batches", "quality", "jumps"}
-BOTH = {"connections", "reads", "ends", "waits", "notices"}
+# TICKBUS_LAB_CONFORMANCE=all runs all programs over both kinds. Else what tickbus does above a fabric is shown over shm
+# and bytewise alone. Programs of the fabric itself run over both kinds. Programs with forms of READs of their own run
+# over a single kind.
+BOTH = {"connections", "reads", "ends", "waits", "notices", "stream"}
+ONE = {"images": "rxe", "realms": "rxe", "merge_ends": "rxe", "values": "siw", "past": "siw", "watch": "siw"}
 # These cases are about memory that is read in place.
 IN_PLACE = {"images::gap_at_the_start_is_in_the_image", "watch::looks_keep_their_distance",
             "watch::overwritten_records_are_no_gap_of_a_watch_list",
@@ -23,8 +24,7 @@ IN_PLACE = {"images::gap_at_the_start_is_in_the_image", "watch::looks_keep_their
 
 def is_for(name, kind):
     part = name.removeprefix("test-rdma-")
-    return (os.environ.get("TICKBUS_LAB_CONFORMANCE") == "all" or part in BOTH or
-            kind == ("siw" if part in SIW else "rxe"))
+    return os.environ.get("TICKBUS_LAB_CONFORMANCE") == "all" or part in BOTH or ONE.get(part) == kind
 
 
 def suite(lab, kind):

@@ -3,7 +3,7 @@
 import conformance
 
 TOPOLOGY = "one guest, steady"
-SECONDS = 400
+SECONDS = 1200
 
 
 def run(lab):

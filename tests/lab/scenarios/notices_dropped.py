@@ -6,7 +6,7 @@ import failures
 from control_subscriber import ControlSubscriber
 from guests import Failed
 
-TOPOLOGY = "one guest"
+TOPOLOGY = "one guest, steady"
 SECONDS = 120
 STALE_MS = 2000  # in this time the bus page, written 4 times and READ 8 times, has to show records
 PAGE_MS = STALE_MS / 4 + STALE_MS / 8
