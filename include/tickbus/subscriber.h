@@ -309,7 +309,8 @@ struct tb_subscription_options {
 	size_t name_count; /* at most 65,536 */
 
 	uint32_t look_us; /* TB_WATCH: the shortest time between two looks, at most 60,000,000.
-			   * Default 0: each tb_poll may look */
+			   * Default 0: each tb_poll may look. tb_wait sleeps between two looks. But
+			   * over a network each notice ends its sleep: it may be about any topic */
 
 	/* Conflation: at most one record of each instrument in each interval of this many
 	 * microseconds, its newest; at most 60,000,000, or TB_CONFLATE_POLL. 0: no conflation.
