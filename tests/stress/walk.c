@@ -7,6 +7,7 @@
 
 #include "bus/shm/shm.h"
 #include "publisher/state.h"
+#include "subscriber/glance.h"
 #include "subscriber/notices.h"
 #include "subscriber/reader.h"
 #include "subscriber/state.h"
@@ -147,7 +148,7 @@ void walk_hint(struct walk *walk)
 {
 	struct tb_source *source = walk->tally.source;
 
-	source->look = true;
+	glance_look(source);
 	source->fetched_ns = source->hint_after_ns = 0;
 	notices_hint(source, atomic_load(&walk->written) + 1);
 }
