@@ -9,16 +9,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bus/clock.h"
 #include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/pattern.h"
 #include "publisher/announce.h"
+#include "publisher/catalogue.h"
 #include "publisher/counters.h"
+#include "publisher/describe.h"
 #include "publisher/log.h"
 #include "publisher/realm.h"
 #include "publisher/session.h"
 #include "publisher/sleepers.h"
-#include "publisher/topic_names.h"
 
 /* NULL for topics of other realms too: both get the same answer. */
 static struct tb_topic *topic_of(const struct session *session, uint32_t id)
@@ -82,61 +84,14 @@ static int refuse_topic(struct session *session, const struct control_message *a
 		      session->publisher->name, id);
 }
 
-static void topic_describe(const struct session *session, const struct tb_topic *topic,
-			   struct control_topic *out)
-{
-	size_t length;
-
-	tb_schema_text(topic->schema, &length);
-	out->shape = topic->shape;
-	out->state = atomic_load_explicit(&topic->end_due, memory_order_acquire) ? TOPIC_ENDED
-										 : TOPIC_LIVE;
-	out->quality = (uint8_t)topic_quality(topic);
-	out->schema_version = tb_schema_version(topic->schema);
-	out->schema_bytes = (uint32_t)length;
-	announce_describe(&session->publisher->endpoints[session->listener], topic, &out->notices);
-	snprintf(out->name, sizeof(out->name), "%s", topic->name);
-	snprintf(out->schema, sizeof(out->schema), "%s", tb_schema_name(topic->schema));
-}
-
-/* The indexes of the topics that a pattern may match: all, or the topic that it names. */
-static void catalogue_range(const struct tb_publisher *publisher,
-			    const struct control_message *asked, uint32_t *first, uint32_t *end)
-{
-	const char *pattern = asked->catalogue.pattern;
-	const struct tb_topic *named;
-
-	*first = asked->catalogue.after;
-	*end = publisher->topic_count;
-	if (!pattern_is_name(pattern))
-		return;
-	named = topic_names_find(publisher, pattern);
-	*end = named ? named->shape.topic_id : 0;
-	if (*first < *end)
-		*first = *end - 1;
-}
-
 static int answer_catalogue(struct session *session, const struct control_message *asked)
 {
-	const struct tb_publisher *publisher = session->publisher;
-	struct control_message answer = { .type = CONTROL_TOPICS, .request = asked->request };
-	uint32_t first, end;
-	struct control_topic topic = { 0 };
+	int result;
 
 	if (pattern_check(asked->catalogue.pattern) < 0)
 		return refuse(session, asked, 0, EINVAL, "%s", tb_error());
-	catalogue_range(publisher, asked, &first, &end);
-	for (uint32_t i = first; i < end; i++) {
-		if (!realm_has(session->realm, publisher->topics[i]) ||
-		    !pattern_match(asked->catalogue.pattern, publisher->topics[i]->name))
-			continue;
-		topic_describe(session, publisher->topics[i], &topic);
-		if (!control_topics_add(&answer, &topic)) {
-			answer.topics.more = 1;
-			break;
-		}
-	}
-	return session_send(session, &answer, NULL);
+	result = catalogue_ask(session, asked);
+	return result == -ENOMEM ? refuse(session, asked, 0, ENOMEM, "%s", tb_error()) : result;
 }
 
 static int answer_schema(struct session *session, const struct control_message *asked)
@@ -227,7 +182,7 @@ static int answer_join(struct session *session, const struct control_message *as
 			      topic->name);
 	join_begin(join);
 	refused_before(session, topic->shape.topic_id, false);
-	topic_describe(session, topic, &answer.grant.topic);
+	describe_topic(session, topic, &answer.grant.topic);
 	announce_grant(&session->publisher->endpoints[session->listener], topic, &answer);
 	answer.grant.region_bytes = topic->memory.bytes;
 	return session_send(session, &answer, exposure);
@@ -314,8 +269,26 @@ static int answer_unpublished(struct session *session, const struct control_mess
 	return session_send(session, &answer, NULL);
 }
 
+/* A leave and an arm have no answer and cost little; a sleeper arms as often as it sleeps. */
+static bool is_too_often(struct session *session, enum control_type type)
+{
+	const uint64_t now_ms = clock_coarse_ms();
+
+	if (type == CONTROL_LEAVE || type == CONTROL_ARM)
+		return false;
+	if (now_ms - session->second_ms >= 1000) {
+		session->second_ms = now_ms;
+		session->requests = 0;
+	}
+	return ++session->requests > REQUESTS_OF_A_SECOND;
+}
+
 int answers_give(struct session *session, const struct control_message *asked)
 {
+	if (is_too_often(session, asked->type))
+		return error_set(EPROTO,
+				 "found more than %d requests within a second, expected fewer",
+				 REQUESTS_OF_A_SECOND);
 	switch (asked->type) {
 	case CONTROL_CATALOGUE:
 		return answer_catalogue(session, asked);

@@ -44,6 +44,7 @@ void publisher_free(struct tb_publisher *publisher)
 	realms_close(publisher);
 	server_close(publisher);
 	pthread_mutex_destroy(&publisher->lock);
+	pthread_mutex_destroy(&publisher->next);
 	explicit_bzero(publisher->secret, sizeof(publisher->secret));
 	free(publisher);
 }
@@ -95,9 +96,11 @@ int publisher_open(struct tb_publisher **out, const struct tb_publisher_options 
 	TAILQ_INIT(&publisher->ready);
 	TAILQ_INIT(&publisher->full);
 	TAILQ_INIT(&publisher->late);
+	TAILQ_INIT(&publisher->asking);
 	publisher->process = getpid();
 	publisher->epoll_fd = publisher->event_fd = publisher->timer_fd = -1;
 	pthread_mutex_init(&publisher->lock, NULL);
+	pthread_mutex_init(&publisher->next, NULL);
 	result = publisher_build(publisher, options);
 	if (result < 0) {
 		publisher_free(publisher);

@@ -24,6 +24,7 @@
 #include "bus/numa.h"
 #include "publisher/announce.h"
 #include "publisher/answers.h"
+#include "publisher/catalogue.h"
 #include "publisher/hello.h"
 #include "publisher/log.h"
 #include "publisher/offers.h"
@@ -216,6 +217,7 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 	    !offers_left(publisher))
 		offers_again_all(publisher);
 	sleepers_look(publisher);
+	catalogue_answer(publisher);
 	offers_make(publisher);
 }
 
@@ -246,7 +248,8 @@ bool server_turn(struct tb_publisher *publisher)
 /* How long the thread may wait for a descriptor; -1: without a bound. */
 static int server_wait_ms(const struct tb_publisher *publisher)
 {
-	if (offers_left(publisher) || publisher->signals_left || publisher->sleepers_left)
+	if (offers_left(publisher) || catalogue_left(publisher) || publisher->signals_left ||
+	    publisher->sleepers_left)
 		return 0;
 	if (!TAILQ_EMPTY(&publisher->late))
 		return LATE_MS;

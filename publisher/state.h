@@ -164,6 +164,14 @@ struct join {
 	bool is_owed, is_late;
 };
 
+/* A request for the catalogue that waits for its answer. */
+struct catalogue_request {
+	TAILQ_ENTRY(catalogue_request) place;
+	uint32_t number, after;
+	char pattern[TB_PATTERN_MAX + 1];
+};
+TAILQ_HEAD(catalogue_list, catalogue_request);
+
 /* A connected subscriber. */
 struct session {
 	struct tb_publisher *publisher;
@@ -176,6 +184,11 @@ struct session {
 	struct join_list owed;         /* joins whose client must learn something (O1) */
 	struct session_list *offering; /* the publisher's list that it is in; NULL: none */
 	TAILQ_ENTRY(session) place;
+	struct catalogue_list asked; /* requests that wait */
+	uint64_t second_ms;          /* when the second began in which `requests` came */
+	uint32_t requests;
+	unsigned int asked_count; /* of them; above 0: in the publisher's list `asking` */
+	TAILQ_ENTRY(session) asks;
 	struct interrupts interrupts; /* on account of its sleepers */
 	uint32_t listener;            /* index */
 	uint64_t refused[BOUND_TOPICS_MAX / 64 +
@@ -213,6 +226,7 @@ struct notice_group {
 
 struct tb_publisher {
 	pthread_mutex_t lock;
+	pthread_mutex_t next;                     /* of the thread that is next to take the lock */
 	struct tb_topic **topics;                 /* id - 1 */
 	struct tb_topic *named[TOPIC_NAME_LISTS]; /* the same, by name */
 	uint32_t topic_count, topics_max;
@@ -225,6 +239,7 @@ struct tb_publisher {
 	uint32_t notice_group_count;
 	struct session *sessions;
 	struct session_list ready, full; /* with offers to make now; with a full queue */
+	struct session_list asking;      /* whose requests for the catalogue wait (CA1) */
 	struct join_list late;           /* sleepers whose topic's word is not set */
 	uint64_t late_due_ms;            /* the next look at them, on CLOCK_MONOTONIC */
 	struct interrupts interrupts;    /* on account of all sleepers */
@@ -262,9 +277,14 @@ struct tb_publisher {
 	uint32_t sleepers_left; /* topics whose sleepers are not looked at since the pulse */
 };
 
+/* A thread that waits for the lock holds `next` meanwhile. The control thread wants the lock back
+ * at once while it has work. It stands behind a waiting thread, which a mutex alone would let it
+ * pass. */
 static inline void publisher_lock(struct tb_publisher *publisher)
 {
+	pthread_mutex_lock(&publisher->next);
 	pthread_mutex_lock(&publisher->lock);
+	pthread_mutex_unlock(&publisher->next);
 }
 
 static inline void publisher_unlock(struct tb_publisher *publisher)

@@ -3,10 +3,14 @@
  * no connection: the test counts what is offered to them. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "bus/clock.h"
+#include "publisher/answers.h"
+#include "publisher/catalogue.h"
 #include "publisher/offers.h"
 #include "publisher/publisher.h"
 #include "publisher/server.h"
@@ -46,6 +50,27 @@ static int offer(struct peer *peer, const void *message, size_t bytes)
 	return offer_result;
 }
 
+/* Answers, by session. */
+static uint32_t answered[SESSIONS], answers;
+static int send_result;
+
+static int count_answer(struct peer *peer, const void *message, size_t bytes,
+			struct exposure *given)
+{
+	(void)message;
+	(void)bytes;
+	(void)given;
+	answered[peer - peers]++;
+	answers++;
+	return send_result;
+}
+
+static void count_drop(struct peer *peer, const char *why)
+{
+	(void)peer;
+	(void)why;
+}
+
 static void enter(void)
 {
 	const struct tb_publisher_options options = {
@@ -56,6 +81,8 @@ static void enter(void)
 	scene_enter();
 	unconnected = *fabric_find("shm:test", &address);
 	unconnected.offer = offer;
+	unconnected.send = count_answer;
+	unconnected.drop = count_drop;
 	now_ms = 1000000;
 	clock_replace(read_clock);
 	cr_assert_eq(publisher_open(&publisher, &options), 0, "%s", tb_error());
@@ -175,4 +202,141 @@ Test(turn_bounds, closing_bus_rests_beside_many_full_clients)
 		cr_assert_not(server_turn(publisher));
 	while (offers_left(publisher));
 	cr_expect_eq(offered, SESSIONS);
+}
+
+/* -- the catalogue ----------------------------------------------------------------------------- */
+
+/* Asks for the catalogue. Returns the request's result. */
+static int ask(uint32_t s, const char *pattern)
+{
+	struct control_message asked = { .type = CONTROL_CATALOGUE, .request = 1 };
+
+	snprintf(asked.catalogue.pattern, sizeof(asked.catalogue.pattern), "%s", pattern);
+	return answers_give(sessions[s], &asked);
+}
+
+/* Takes turns until all is answered. No turn has more answers than `most`. */
+static void expect_answers(uint32_t most, uint32_t all)
+{
+	uint32_t before;
+
+	do {
+		before = answers;
+		cr_assert_not(server_turn(publisher));
+		cr_assert_leq(answers - before, most, "a turn has %u answers", answers - before);
+	} while (catalogue_left(publisher));
+	cr_expect_eq(answers, all);
+}
+
+Test(turn_bounds, catalogue_is_looked_through_in_several_turns)
+{
+	for (uint32_t s = 0; s < SESSIONS; s++)
+		cr_assert_eq(ask(s, "*z"), 0, "%s", tb_error());
+	expect_answers(CATALOGUE_TOPICS / TOPICS, SESSIONS);
+}
+
+Test(turn_bounds, requests_for_single_topics_are_answered_in_several_turns)
+{
+	for (uint32_t s = 0; s < SESSIONS; s++)
+		cr_assert_eq(ask(s, "t7"), 0, "%s", tb_error());
+	expect_answers(CATALOGUE_ANSWERS, SESSIONS);
+}
+
+/* CA1. The first has as many requests as it may have, and the others two. */
+Test(turn_bounds, client_that_asks_much_waits_for_itself)
+{
+	for (int i = 0; i < FABRIC_UNANSWERED; i++)
+		cr_assert_eq(ask(0, "*z"), 0, "%s", tb_error());
+	for (uint32_t s = 1; s < SESSIONS; s++)
+		for (int i = 0; i < 2; i++)
+			cr_assert_eq(ask(s, "*z"), 0, "%s", tb_error());
+	while (answered[SESSIONS - 1] == 0)
+		cr_assert_not(server_turn(publisher));
+	cr_expect_leq(answered[0], 2, "%u answers to the first", answered[0]);
+	expect_answers(SESSIONS, 2 * SESSIONS + FABRIC_UNANSWERED - 2);
+	cr_expect_eq(answered[0], FABRIC_UNANSWERED);
+}
+
+Test(turn_bounds, too_many_waiting_requests_are_refused)
+{
+	for (int i = 0; i < FABRIC_UNANSWERED; i++)
+		cr_assert_eq(ask(0, "*z"), 0, "%s", tb_error());
+	cr_expect_eq(ask(0, "*z"), -EPROTO);
+	cr_expect_str_eq(tb_error(), "found 9 requests for the catalogue, expected at most 8 that "
+				     "wait for an answer");
+}
+
+/* The third and the last of those that wait. The second fails at its answer. */
+Test(turn_bounds, requests_of_clients_that_left_are_forgotten)
+{
+	for (uint32_t s = 0; s < 4; s++)
+		for (int i = 0; i < 3; i++)
+			cr_assert_eq(ask(s, "*z"), 0, "%s", tb_error());
+	session_close(sessions[2]);
+	session_close(sessions[3]);
+	expect_answers(SESSIONS, 6);
+	for (uint32_t s = 0; s < 2; s++)
+		for (int i = 0; i < 3; i++)
+			cr_assert_eq(ask(s, "*z"), 0, "%s", tb_error());
+	send_result = -EAGAIN;
+	expect_answers(SESSIONS, 8);
+}
+
+/* The clock stands. */
+Test(turn_bounds, requests_of_a_second_are_bounded)
+{
+	const struct control_message asked = { .type = CONTROL_SCHEMA, .request = 1 };
+	const struct control_message leave = { .type = CONTROL_LEAVE };
+
+	for (int i = 0; i < REQUESTS_OF_A_SECOND; i++)
+		cr_assert_eq(answers_give(sessions[0], &asked), 0, "%s", tb_error());
+	cr_expect_eq(answers_give(sessions[0], &asked), -EPROTO);
+	cr_expect_str_eq(tb_error(),
+			 "found more than 32768 requests within a second, expected fewer");
+	cr_expect_eq(answers_give(sessions[0], &leave), 0);
+	cr_expect_eq(answers_give(sessions[1], &asked), 0);
+	now_ms += 1000;
+	cr_expect_eq(answers_give(sessions[0], &asked), 0, "%s", tb_error());
+}
+
+/* -- the lock ---------------------------------------------------------------------------------- */
+
+static _Atomic bool had_lock;
+
+static void *lock_once(void *user)
+{
+	(void)user;
+	publisher_lock(publisher);
+	had_lock = true;
+	publisher_unlock(publisher);
+	return NULL;
+}
+
+static bool someone_waits(void)
+{
+	if (pthread_mutex_trylock(&publisher->next) == EBUSY)
+		return true;
+	pthread_mutex_unlock(&publisher->next);
+	sched_yield();
+	return false;
+}
+
+/* The control thread gives the lock away and wants it back at once. */
+Test(turn_bounds, thread_that_waits_for_the_lock_is_next)
+{
+	for (int i = 0; i < 1000; i++) {
+		const uint64_t late_ms = scene_now_ms() + deadline_ms();
+		pthread_t thread;
+
+		had_lock = false;
+		publisher_lock(publisher);
+		cr_assert_eq(pthread_create(&thread, NULL, lock_once, NULL), 0);
+		while (!someone_waits())
+			cr_assert_lt(scene_now_ms(), late_ms, "no thread waits at the lock");
+		publisher_unlock(publisher);
+		publisher_lock(publisher);
+		cr_expect(had_lock, "round %d", i);
+		publisher_unlock(publisher);
+		pthread_join(thread, NULL);
+	}
 }
