@@ -2,7 +2,6 @@
 #include "publisher/catalogue.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bus/error.h"
@@ -21,15 +20,13 @@ int catalogue_ask(struct session *session, const struct control_message *asked)
 				 "found %u requests for the catalogue, expected at most %u that "
 				 "wait for an answer",
 				 session->asked_count + 1, FABRIC_UNANSWERED);
-	request = calloc(1, sizeof(*request));
-	if (!request)
-		return error_set(ENOMEM, "the publisher has no memory for a request");
+	request =
+		&session->asked[(session->asked_first + session->asked_count) % FABRIC_UNANSWERED];
 	request->number = asked->request;
 	request->after = asked->catalogue.after;
 	memcpy(request->pattern, asked->catalogue.pattern, sizeof(request->pattern));
 	if (session->asked_count++ == 0)
 		TAILQ_INSERT_TAIL(&session->publisher->asking, session, asks);
-	TAILQ_INSERT_TAIL(&session->asked, request, place);
 	return 0;
 }
 
@@ -57,11 +54,10 @@ static void range_of(const struct tb_publisher *publisher, const struct catalogu
 /* Takes the first request of a session, which lines up again if it has more. */
 static struct catalogue_request request_take(struct session *session)
 {
-	struct catalogue_request *first = TAILQ_FIRST(&session->asked), request = *first;
+	const struct catalogue_request request = session->asked[session->asked_first];
 	struct session_list *asking = &session->publisher->asking;
 
-	TAILQ_REMOVE(&session->asked, first, place);
-	free(first);
+	session->asked_first = (session->asked_first + 1) % FABRIC_UNANSWERED;
 	TAILQ_REMOVE(asking, session, asks);
 	if (--session->asked_count > 0)
 		TAILQ_INSERT_TAIL(asking, session, asks);

@@ -23,7 +23,6 @@ struct session *session_open(struct endpoint *endpoint, struct peer *peer,
 	session->realm = realm;
 	session->listener = endpoint->index;
 	TAILQ_INIT(&session->owed);
-	TAILQ_INIT(&session->asked);
 	if (quota_take(session) < 0) {
 		free(session);
 		return NULL;
@@ -115,26 +114,14 @@ void session_leave(struct join *join)
 	free(join);
 }
 
-/* Its requests get no answer. */
-static void asked_forget(struct session *session)
-{
-	struct catalogue_request *request;
-
-	if (session->asked_count > 0)
-		TAILQ_REMOVE(&session->publisher->asking, session, asks);
-	while ((request = TAILQ_FIRST(&session->asked))) {
-		TAILQ_REMOVE(&session->asked, request, place);
-		free(request);
-	}
-}
-
 void session_close(struct session *session)
 {
 	for (uint32_t i = 0; i < session->joins_room; i++)
 		if (session->joins[i])
 			session_leave(session->joins[i]);
 	free(session->joins);
-	asked_forget(session);
+	if (session->asked_count > 0)
+		TAILQ_REMOVE(&session->publisher->asking, session, asks);
 	quota_give(session);
 	if (session->offering)
 		TAILQ_REMOVE(session->offering, session, place);

@@ -166,11 +166,9 @@ struct join {
 
 /* A request for the catalogue that waits for its answer. */
 struct catalogue_request {
-	TAILQ_ENTRY(catalogue_request) place;
 	uint32_t number, after;
 	char pattern[TB_PATTERN_MAX + 1];
 };
-TAILQ_HEAD(catalogue_list, catalogue_request);
 
 /* A connected subscriber. */
 struct session {
@@ -184,10 +182,11 @@ struct session {
 	struct join_list owed;         /* joins whose client must learn something (O1) */
 	struct session_list *offering; /* the publisher's list that it is in; NULL: none */
 	TAILQ_ENTRY(session) place;
-	struct catalogue_list asked; /* requests that wait */
-	uint64_t second_ms;          /* when the second began in which `requests` came */
+	/* Requests that wait, in a ring; some: the session is in the publisher's list `asking`. */
+	struct catalogue_request asked[FABRIC_UNANSWERED];
+	unsigned int asked_first, asked_count;
+	uint64_t second_ms; /* when the second began in which `requests` came */
 	uint32_t requests;
-	unsigned int asked_count; /* of them; above 0: in the publisher's list `asking` */
 	TAILQ_ENTRY(session) asks;
 	struct interrupts interrupts; /* on account of its sleepers */
 	uint32_t listener;            /* index */
