@@ -86,9 +86,12 @@ static int refuse_topic(struct session *session, const struct control_message *a
 
 static int answer_catalogue(struct session *session, const struct control_message *asked)
 {
+	int result;
+
 	if (pattern_check(asked->catalogue.pattern) < 0)
 		return refuse(session, asked, 0, EINVAL, "%s", tb_error());
-	return catalogue_ask(session, asked);
+	result = catalogue_ask(session, asked);
+	return result == -ENOMEM ? refuse(session, asked, 0, ENOMEM, "%s", tb_error()) : result;
 }
 
 static int answer_schema(struct session *session, const struct control_message *asked)

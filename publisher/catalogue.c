@@ -2,6 +2,7 @@
 #include "publisher/catalogue.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bus/error.h"
@@ -20,6 +21,10 @@ int catalogue_ask(struct session *session, const struct control_message *asked)
 				 "found %u requests for the catalogue, expected at most %u that "
 				 "wait for an answer",
 				 session->asked_count + 1, FABRIC_UNANSWERED);
+	if (!session->asked)
+		session->asked = calloc(FABRIC_UNANSWERED, sizeof(*session->asked));
+	if (!session->asked)
+		return error_set(ENOMEM, "the publisher has no memory for a request");
 	request =
 		&session->asked[(session->asked_first + session->asked_count) % FABRIC_UNANSWERED];
 	request->number = asked->request;

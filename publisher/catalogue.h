@@ -17,7 +17,8 @@
 #define CATALOGUE_ANSWERS 64
 #define CATALOGUE_TOPICS  1024
 
-/* Keeps a request, whose pattern is valid, until it is answered. 0, or -EPROTO if too many wait. */
+/* Keeps a request, whose pattern is valid, until it is answered. 0 or -errno: -EPROTO if too many
+ * wait, -ENOMEM. */
 int catalogue_ask(struct session *, const struct control_message *asked);
 /* Answers some of the waiting requests. May end sessions. */
 void catalogue_answer(struct tb_publisher *);

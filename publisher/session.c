@@ -122,6 +122,7 @@ void session_close(struct session *session)
 	free(session->joins);
 	if (session->asked_count > 0)
 		TAILQ_REMOVE(&session->publisher->asking, session, asks);
+	free(session->asked);
 	quota_give(session);
 	if (session->offering)
 		TAILQ_REMOVE(session->offering, session, place);

@@ -182,8 +182,9 @@ struct session {
 	struct join_list owed;         /* joins whose client must learn something (O1) */
 	struct session_list *offering; /* the publisher's list that it is in; NULL: none */
 	TAILQ_ENTRY(session) place;
-	/* Requests that wait, in a ring; some: the session is in the publisher's list `asking`. */
-	struct catalogue_request asked[FABRIC_UNANSWERED];
+	/* Requests that wait, in a ring of FABRIC_UNANSWERED that the first one makes; some: the
+	 * session is in the publisher's list `asking`. */
+	struct catalogue_request *asked;
 	unsigned int asked_first, asked_count;
 	uint64_t second_ms; /* when the second began in which `requests` came */
 	uint32_t requests;
