@@ -43,9 +43,11 @@ class Daemon(Bench):
         second = self.pubd(self.quiet(), "second.yaml", None)
         self.ends(second, 1)
         self.assertRegex(second.err.read_text(), "error address shm:b: another publisher")
+        os.kill(first.pid, signal.SIGSTOP)  # else it makes the lock again with its next pulse
         next(self.folder.rglob("b.lock")).unlink()
         third = self.pubd(self.quiet(), "third.yaml", None)
         self.ends(third, 1)
+        os.kill(first.pid, signal.SIGCONT)
         self.assertRegex(third.err.read_text(),
                          rf"error address shm:b: another process \(pid {first.pid}\) listens there")
         self.stop(first)

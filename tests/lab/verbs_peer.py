@@ -207,7 +207,10 @@ class Peer(protocol.Requests):
     def post(self, data):
         """SENDs these bytes."""
         self.out.write(data, len(data))
-        self.id.post_send(self.out, IBV_SEND_SIGNALED, len(data))
+        try:
+            self.id.post_send(self.out, IBV_SEND_SIGNALED, len(data))
+        except PyverbsError as error:  # Soft-iWARP refuses a SEND once the connection has ended
+            raise Gone(str(error)) from error
         status = self.completion()
         if status != IBV_WC_SUCCESS:
             raise Gone(f"SEND: status {status}")
