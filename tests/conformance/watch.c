@@ -292,7 +292,8 @@ Test(watch, poll_delivers_at_most_records_max)
 	cr_expect_eq(notes.values, 100);
 }
 
-/* Random records, changes of the list, and polls; the newest values come. */
+/* Random records and polls; the newest values come. A fabric that tears each fifth copy may tear
+ * TRIES_MAX copies in a row. */
 Test(watch, last_value_of_each_instrument_comes)
 {
 	static const char *const names[] = { "A", "B", "C", "D", "E", "F" };
@@ -319,7 +320,7 @@ Test(watch, last_value_of_each_instrument_comes)
 	}
 	cr_expect_eq(notes.wrong, 0);
 	cr_expect_eq(notes.lost, 0);
-	cr_expect_eq(times("no_value"), 0);
+	cr_expect_leq(times("no_value") * TRIES_MAX, counter(SUBSCRIPTION_TORN), "W-I4");
 }
 
 /* -- bytes ------------------------------------------------------------------------------------ */
