@@ -19,7 +19,8 @@
  *     the slot is given up. Before that, the slots are copied again at a pace. A READ that failed
  *     made no copy, so its pass proves nothing. A pass waits for its proof while later passes copy.
  *     Beside a writer `reserved` is ahead of each line's head. Over a slow device the reader has
- *     just come to that head when the next pass may begin.
+ *     just come to that head when the next pass may begin. A topic that ends takes back what it
+ *     reserved: the proof is due where the last line says.
  * I8  The image is complete at position C when every slot is settled, C is at or above every copy,
  *     and C ends a message. Then the program's table is the publisher's table at C: dropped copies
  *     were at or below C, so the ring has delivered them.
@@ -219,6 +220,8 @@ static void prove(struct image *image, uint64_t position)
 		image->proof_due = true;
 		image->proof_at = image->judged_reserved;
 	}
+	if (image->proof_at > image->judged_reserved)
+		image->proof_at = image->judged_reserved; /* its topic has ended */
 	if (!image->proof_due || position < image->proof_at)
 		return;
 	image->proof_due = false;

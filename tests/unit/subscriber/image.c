@@ -572,6 +572,22 @@ Test(image, corrupt_slot_is_given_up_beside_a_writer_that_stays_ahead)
 	history_end();
 }
 
+/* What it had reserved will never be written. */
+Test(image, corrupt_slot_of_a_topic_that_ended_is_given_up)
+{
+	scene_begin();
+	writer.corrupt[1] = true;
+	writer.reserved = writer.head + 1;
+	steps_until(IMAGE_BEHIND);
+	steps_until(IMAGE_PASS);
+	writer.reserved = writer.head;
+	for (int i = 0; i < REST; i++)
+		image_step();
+	cr_expect_eq(reader.completes, 1, "found %u proofs", reader.image->tries);
+	cr_expect(reader.no_value[1]);
+	history_end();
+}
+
 /* A slot that was corrupt for a while is delivered. */
 Test(image, proofs_of_an_earlier_base_do_not_count)
 {
