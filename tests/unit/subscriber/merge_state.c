@@ -92,6 +92,20 @@ Test(merge_state, topic_that_is_over_does_not_bound_the_time)
 	cr_expect_eq(now(), 70);
 }
 
+/* Its memory may hold records that no line has counted yet. */
+Test(merge_state, topic_that_leaves_bounds_the_time_until_its_last_line)
+{
+	line(0, 0, 10);
+	line(1, 0, 60);
+	line(2, 0, 60);
+	merge_state_refused(sources[0], EINVAL);
+	merge_state_update(&subscription);
+	cr_expect_eq(now(), 10);
+	sources[0]->final = true;
+	merge_state_update(&subscription);
+	cr_expect_eq(now(), 60);
+}
+
 Test(merge_state, topic_joins_at_a_line_that_the_merge_has_not_passed)
 {
 	struct progress progress = { .head = 3, .complete_ns = 49 };
