@@ -32,8 +32,22 @@ struct region_shape {
 	uint32_t topic_id;
 	uint32_t flags;
 	uint32_t group; /* of topics that one thread writes in order; 0: no group, and then time
-			 * need not rise */
+			 * need not rise. Its number, and its era above that */
 };
+
+/* A group's times rise within an era. They began again as often as the era says. */
+#define REGION_GROUP_BITS 16
+#define REGION_ERA_MAX    0xffffu
+
+static inline uint32_t region_group_number(uint32_t group)
+{
+	return group & ((1u << REGION_GROUP_BITS) - 1);
+}
+
+static inline uint32_t region_group_era(uint32_t group)
+{
+	return group >> REGION_GROUP_BITS;
+}
 
 /* Offsets of the parts. Both sides compute them from the shape, and never take them from the other.
  */

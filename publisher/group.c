@@ -6,14 +6,17 @@
  * message, in the line of each topic. A topic without new records needs it too: a merge waits there
  * for the news that no record up to W follows.
  *
- * E-I2  Stamps rise by at least 1 ns from message to message, whatever the clock does. No two
- *       messages have the same stamp, so the records of a message are exactly those with its stamp.
+ * E-I2  Within an era, stamps rise by at least 1 ns from message to message. No two messages have
+ *       the same stamp, so the records of a message are exactly those with its stamp.
  * E-I3  While a message is open, no line has a W at or above its stamp. A record that is still to
  *       come is never counted as complete.
  * E-I4  A flush writes all lines before it wakes or notifies anyone. A subscriber that was woken by
  *       a topic of the group finds this flush's W in each other topic too.
  * E-I5  Without a message since the last flush, W and all heads stand in the lines already. Then a
  *       flush writes no line.
+ * E-I6  A stamp is at most AHEAD_NS ahead of the clock, however far the clock was set back. If the
+ *       next stamp would be further ahead, all topics of the group begin new epochs at once, and
+ *       the group a new era. Readers learn the era from the topics' headers.
  *
  * An ended topic keeps its last line, which has W at or above all its records. */
 #include "publisher/group.h"
@@ -26,45 +29,19 @@
 #include "bus/clock.h"
 #include "bus/counters.h"
 #include "bus/error.h"
+#include "publisher/epoch.h"
 #include "publisher/log.h"
 #include "publisher/options.h"
 #include "publisher/writer.h"
 
-#define SET_BACK_NS UINT64_C(1000000000) /* a smaller step is not worth a line in the log */
-
-/* -- messages -----------------------------------------------------------------------------------
- */
-
-static __attribute__((noinline)) void clock_was_set_back(struct tb_group *group, uint64_t now_ns)
-{
-	const uint64_t back_ms = (group->clock_ns - now_ns) / 1000000;
-
-	counter_add(&group->set_back, 1);
-	publisher_log(group->publisher, TB_LOG_WARNING,
-		      "group %s: the clock was set back by %" PRIu64 ".%03" PRIu64
-		      " s; until it has come so far again, times rise by 1 ns a message",
-		      group->name, back_ms / 1000, back_ms % 1000);
-}
+#define AHEAD_NS UINT64_C(1000000000) /* by which stamps may be ahead of the clock */
+#define RETRY_MS 1000                 /* after times could not begin again */
 
 static inline void message_finish(struct tb_group *group)
 {
 	if (group->open_ns)
 		group->done_ns = group->open_ns;
 	group->open_ns = 0;
-}
-
-TB_API int tb_group_message(struct tb_group *group)
-{
-	const uint64_t now_ns = clock_real_ns();
-
-	if (!group)
-		return error_null("group");
-	message_finish(group);
-	if (__builtin_expect(now_ns + SET_BACK_NS < group->clock_ns, 0))
-		clock_was_set_back(group, now_ns);
-	group->clock_ns = now_ns;
-	group->open_ns = now_ns > group->done_ns ? now_ns : group->done_ns + 1; /* E-I2 */
-	return 0;
 }
 
 TB_API uint64_t tb_group_time(const struct tb_group *group)
@@ -113,6 +90,139 @@ void group_settle(struct tb_group *group)
 		tb_group_flush(group);
 }
 
+/* -- times begin again --------------------------------------------------------------------------
+ */
+
+static size_t topics_living(const struct tb_group *group)
+{
+	size_t count = 0;
+
+	for (const struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group)
+		count += !topic->ended;
+	return count;
+}
+
+/* Returns how many were made, all of them if there was no error. */
+static size_t epochs_make(const struct tb_group *group, struct epoch *epochs, int *result)
+{
+	size_t count = 0;
+
+	*result = 0;
+	for (struct tb_topic *topic = group->topics; topic && *result == 0;
+	     topic = topic->next_of_group) {
+		if (topic->ended)
+			continue;
+		*result = epoch_make(&epochs[count], topic, topic->names.count);
+		if (*result < 0)
+			break;
+		publisher_lock(group->publisher);
+		*result = epoch_expose(&epochs[count++], topic);
+		publisher_unlock(group->publisher);
+	}
+	return count;
+}
+
+/* E-I6. No client can learn of one new epoch while another old one still grows. */
+static void epochs_begin(const struct tb_group *group, struct epoch *epochs)
+{
+	publisher_lock(group->publisher);
+	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group)
+		if (!topic->ended)
+			epoch_begin(topic, epochs++);
+	publisher_unlock(group->publisher);
+}
+
+static void epochs_drop(const struct tb_group *group, struct epoch *epochs, size_t count)
+{
+	while (count > 0) {
+		publisher_lock(group->publisher);
+		epoch_drop(&epochs[--count]);
+		publisher_unlock(group->publisher);
+	}
+	free(epochs);
+}
+
+/* A topic that was not good says so in its first record. */
+static void topics_go_on(const struct tb_group *group, const struct epoch *epochs)
+{
+	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group) {
+		if (topic->ended)
+			continue;
+		tb_topic_quality(topic, epochs->quality.state, epochs->quality.cause);
+		epochs++;
+		wakeup_signal(&topic->wakeup);
+	}
+}
+
+/* The open message has the time now_ns. On an error all is as before. */
+static int begin_again(struct tb_group *group, uint64_t now_ns)
+{
+	const uint64_t done_ns = group->done_ns;
+	const uint32_t id = group->id;
+	struct epoch *epochs;
+	size_t count;
+	int result;
+
+	if (region_group_era(id) == REGION_ERA_MAX)
+		return error_set(EOVERFLOW, "its times have begun again %u times, the maximum",
+				 REGION_ERA_MAX);
+	epochs = calloc(topics_living(group) + 1, sizeof(*epochs));
+	if (!epochs)
+		return error_set(ENOMEM, "no memory");
+	group->id += 1u << REGION_GROUP_BITS;
+	group->done_ns = 0;
+	count = epochs_make(group, epochs, &result);
+	if (result == 0) {
+		epochs_begin(group, epochs);
+		group->shown_ns = 0;
+		group->clock_ns = group->open_ns = now_ns;
+		topics_go_on(group, epochs);
+	} else {
+		group->id = id;
+		group->done_ns = done_ns;
+	}
+	epochs_drop(group, epochs, count);
+	return result;
+}
+
+/* Stamps are ahead of the clock. Whether the message has begun, with times that begin again. */
+static __attribute__((noinline)) bool clock_is_behind(struct tb_group *group, uint64_t now_ns)
+{
+	const uint64_t ahead_ms = (group->done_ns - now_ns) / 1000000;
+	int result;
+
+	if (now_ns + AHEAD_NS < group->clock_ns)
+		counter_add(&group->set_back, 1);
+	if (group->retry_ms != 0 && clock_coarse_ms() < group->retry_ms)
+		return false;
+	group_settle(group);
+	result = begin_again(group, now_ns);
+	group->retry_ms = result < 0 ? clock_coarse_ms() + RETRY_MS : 0;
+	publisher_log(group->publisher, TB_LOG_WARNING,
+		      "group %s: the clock was set back: times are %" PRIu64 ".%03" PRIu64
+		      " s ahead of it; %s%s",
+		      group->name, ahead_ms / 1000, ahead_ms % 1000,
+		      result < 0 ? "its topics cannot begin new epochs, will retry: "
+				 : "its topics begin new epochs",
+		      result < 0 ? tb_error() : "");
+	return result == 0;
+}
+
+TB_API int tb_group_message(struct tb_group *group)
+{
+	const uint64_t now_ns = clock_real_ns();
+
+	if (!group)
+		return error_null("group");
+	message_finish(group);
+	if (__builtin_expect(now_ns + AHEAD_NS < group->done_ns, 0) &&
+	    clock_is_behind(group, now_ns))
+		return 1;
+	group->clock_ns = now_ns;
+	group->open_ns = now_ns > group->done_ns ? now_ns : group->done_ns + 1; /* E-I2 */
+	return 0;
+}
+
 /* -- making and ending --------------------------------------------------------------------------
  */
 
@@ -147,7 +257,7 @@ TB_API int tb_group_create(struct tb_publisher *publisher, const struct tb_group
 	if (!publisher)
 		return error_null("publisher");
 	last = publisher->topic_groups;
-	id = last ? last->id + 1 : 1;
+	id = last ? region_group_number(last->id) + 1 : 1;
 	result = options_check(publisher, options);
 	if (result < 0)
 		return result;

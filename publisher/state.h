@@ -140,10 +140,11 @@ struct tb_group {
 	uint64_t done_ns;          /* of the last finished message; 0: there was none */
 	uint64_t shown_ns;         /* W in the topics' lines */
 	uint64_t clock_ns;         /* as read last */
+	uint64_t retry_ms;         /* when times may begin again, after a failure; 0: now */
 	_Atomic uint64_t set_back; /* the control thread reads it */
 
 	struct tb_publisher *publisher;
-	uint32_t id; /* above 0 */
+	uint32_t id; /* number, above 0, and era, see region.h; the writing thread's */
 	char name[BOUND_NAME_MAX + 1];
 	struct tb_group *next; /* under the publisher's lock */
 };

@@ -62,7 +62,9 @@ static void header_fetched(struct tb_source *source)
 		refuse(source, EPROTO);
 		return;
 	}
-	source->state = source->next == 0 || source->left ? SOURCE_START : SOURCE_RUNNING;
+	source->state = source->next == 0 || source->left || merge_state_is_late(source)
+				? SOURCE_START
+				: SOURCE_RUNNING;
 	source->fetched_ns = 0;
 }
 
@@ -70,9 +72,16 @@ static void header_fetched(struct tb_source *source)
  * joined: its new epoch may begin without names. */
 static void start(struct tb_source *source, const struct progress *progress)
 {
-	const int result =
-		source->rejoins ? 1 : choice_scan_required(source, progress->instruments);
+	int result;
 
+	if (merge_state_is_older(source)) {
+		if (progress->state == TOPIC_ENDED && !source->has_successor) {
+			merge_state_refuse(source);
+			refuse(source, EINVAL);
+		}
+		return;
+	}
+	result = source->rejoins ? 1 : choice_scan_required(source, progress->instruments);
 	if (result < 0) {
 		refuse(source, ENOENT);
 	} else if (result == 1) {
@@ -263,6 +272,7 @@ void advance_switch(struct tb_source *source)
 	source->ahead_of_line = (struct ahead){ 0 };
 	source->rejoins |= begun;
 	source->complete_ns = 0; /* a W counts for its own epoch (MG7) */
+	source->lines_owed = 0;
 	source->finished = source->left = source->leaving = source->final = false;
 	source->head = source->written = source->hint = source->entry_lost_ms = 0;
 	notices_begin(source);

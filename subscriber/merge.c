@@ -16,8 +16,8 @@
  *      copies, so they are reported as corrupt.
  * MG7  A restarted topic switches to its next epoch when the old epoch was merged to its head. It
  *      holds T until a line of the next epoch is read.
- * MG8  With a new publisher all old rings are merged to their heads, whatever their W. Then the
- *      merge begins again with T = 0.
+ * MG8  With a new publisher or a new era all old rings are merged to their heads, whatever their
+ *      W. Then the merge begins again with T = 0, when all topics have switched.
  * MG9  An image is complete at a time t between two stamps. Everything up to t was delivered, and
  *      nothing above t. No copy of a value has a later time than t. */
 #include "subscriber/merge.h"
@@ -27,6 +27,7 @@
 
 #include "bus/clock.h"
 #include "subscriber/advance.h"
+#include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
 #include "subscriber/merge_state.h"
@@ -126,12 +127,19 @@ static bool topic_is_drained(const struct tb_source *source)
 	return !source->held && advance_drained(source);
 }
 
-/* MG7, MG8. A topic that takes no part switches at once. */
+/* Whether the rest of an older era, which is final, comes with a new connection. */
+static bool comes_back(const struct tb_source *source)
+{
+	return source->orphan && !source->has_successor && merge_state_is_older(source);
+}
+
+/* MG7, MG8. A topic that takes no part switches at once. So does a topic that came to an era when
+ * the group had left it again: nothing of it can be merged. */
 static bool switch_due(const struct tb_source *source)
 {
 	if (!source->has_successor)
 		return false;
-	if (!merge_state_has(source))
+	if (!merge_state_has(source) || merge_state_is_late(source))
 		return source->under_way == 0;
 	return !source->subscription->merge->draining && !source->leaving &&
 	       topic_is_drained(source);
@@ -226,13 +234,31 @@ static void topics_step(struct tb_subscription *subscription)
 		lines_look(subscription);
 }
 
+static void image_end(struct tb_source *source)
+{
+	image_completes(source->mapping.image);
+	deliver_holes(source);
+	deliver_detour(source);
+}
+
+/* A topic that has ended waits for its image, and a merge that drains makes no cut. So all of its
+ * records are merged, and its image ends without a cut. */
+static void images_drop(struct tb_subscription *subscription)
+{
+	for (struct tb_source *s = subscription->sources; s && !stopped(subscription);
+	     s = s->next_source)
+		if (merge_state_has(s) && s->finished && !s->has_successor && !s->held &&
+		    s->next > s->head && image_is_busy(s->mapping.image))
+			image_end(s);
+}
+
 /* MG8 */
 static void drain_end(struct tb_subscription *subscription)
 {
 	struct merge *merge = subscription->merge;
 
 	for (const struct tb_source *s = subscription->sources; s; s = s->next_source)
-		if (merge_state_has(s) && !topic_is_drained(s))
+		if (merge_state_has(s) && (!topic_is_drained(s) || comes_back(s)))
 			return;
 	for (struct tb_source *s = subscription->sources; s; s = s->next_source)
 		s->skip_ns = s->complete_ns = 0;
@@ -252,7 +278,8 @@ static bool may_begin(const struct tb_subscription *subscription)
 		if (s->state >= SOURCE_ENDED || s->left)
 			continue;
 		if (s->state != SOURCE_RUNNING || s->orphan ||
-		    (s->has_successor && topic_is_drained(s)))
+		    (s->has_successor && topic_is_drained(s)) ||
+		    (merge_state_is_older(s) && !s->finished))
 			return false; /* it is joined soon */
 		any = true;
 	}
@@ -283,8 +310,12 @@ static bool merge_step(struct tb_subscription *subscription)
 			topic_leave(s);
 	if (stopped(subscription))
 		return false;
-	if (merge->draining && merge->begun)
+	if (merge->draining && merge->begun) {
+		images_drop(subscription);
+		if (stopped(subscription))
+			return false;
 		drain_end(subscription);
+	}
 	if (!merge->begun && merge->draining)
 		drain_begin(subscription);
 	if (!merge->begun && may_begin(subscription)) {
@@ -294,8 +325,24 @@ static bool merge_step(struct tb_subscription *subscription)
 	return merge->begun;
 }
 
-/* Looks at the next record of each topic. False: a topic's next record is counted, but cannot be
- * read yet (MG5). */
+/* Whether a last line has yet to say if the topic has a next record. */
+static bool awaits_line(const struct tb_source *source)
+{
+	return source->lines_owed > 0 && !source->held && source->next > source->head &&
+	       source->subscription->merge->draining && connection_may_read(source) &&
+	       !advance_drained(source);
+}
+
+/* Whether a record of the topic that is not here may be next (MG5, MG8). */
+static bool holds_back(const struct tb_source *source)
+{
+	if (awaits_line(source) || comes_back(source))
+		return true;
+	return source->next <= source->head &&
+	       !(merge_state_is_over(source) && advance_drained(source));
+}
+
+/* Looks at the next record of each topic. False: not all are known yet. */
 static bool places_find(struct tb_subscription *subscription)
 {
 	struct merge *merge = subscription->merge;
@@ -310,7 +357,7 @@ static bool places_find(struct tb_subscription *subscription)
 			continue;
 		if (s->held)
 			place_add(merge, s);
-		else if (s->next <= s->head && !(merge_state_is_over(s) && advance_drained(s)))
+		else if (holds_back(s))
 			return false;
 	}
 	return true;
@@ -348,13 +395,6 @@ static int images_pull(struct tb_subscription *subscription, int max)
 		if (is_imaged(s))
 			count += pull_image(s, max - count);
 	return count;
-}
-
-static void image_end(struct tb_source *source)
-{
-	image_completes(source->mapping.image);
-	deliver_holes(source);
-	deliver_detour(source);
 }
 
 /* MG9. The first images of all topics are complete together; that of a topic which joins later is
@@ -427,7 +467,8 @@ static int first_deliver(struct tb_subscription *subscription, int max)
 /* Whether a topic that is not in the heap has a record that is counted. */
 static bool is_unknown(const struct tb_source *source)
 {
-	return merge_state_has(source) && !source->held && source->next <= source->head;
+	return merge_state_has(source) && !source->held &&
+	       (source->next <= source->head || awaits_line(source));
 }
 
 static int records_merge(struct tb_subscription *subscription, int max, bool imaged)

@@ -5,7 +5,9 @@
  * MG1  T is the least W of the topics that take part. So each topic's line counts all its records
  *      up to T. An ended or leaving topic no longer bounds T.
  * MG2  T never goes back. A topic joins when its line has W >= T. Its records up to T are skipped.
- * MG3  All topics are of one group of one publisher. Stamps of two groups have no common order.
+ * MG3  All topics are of one group of one publisher, in one era. Stamps of two groups or eras have
+ *      no common order. A group begins a new era in all its topics at once. So when one of them
+ *      shows it, the memory of the era before is final, as that of a publisher that is gone.
  * MG4  A topic holds T back for a bounded time. If its line stands still while others moved, it is
  *      reported stale. If it has no present memory for the stale bound, it leaves. */
 #include "subscriber/merge_state.h"
@@ -34,7 +36,8 @@ void merge_state_catalogue(struct tb_subscription *subscription)
 			subscription->merge->free = false;
 }
 
-/* The first topic decides, also for a new publisher: groups are numbered by each of its own. */
+/* The first topic decides, also for a new publisher: groups are numbered by each of its own. Or the
+ * group has begun a new era. */
 static void group_take(struct tb_subscription *subscription, const struct control_topic *topic)
 {
 	struct merge *merge = subscription->merge;
@@ -45,8 +48,10 @@ static void group_take(struct tb_subscription *subscription, const struct contro
 	} else {
 		merge->draining = true;
 		/* Each old topic is merged up to the head of a line that is read from now on. */
-		for (struct tb_source *s = subscription->sources; s; s = s->next_source)
+		for (struct tb_source *s = subscription->sources; s; s = s->next_source) {
+			s->lines_owed = s->page_under_way ? 2 : 1;
 			s->look = true;
+		}
 	}
 	merge->free = false;
 	merge->group = topic->shape.group;
@@ -54,28 +59,57 @@ static void group_take(struct tb_subscription *subscription, const struct contro
 	memcpy(merge->group_of, topic->name, sizeof(merge->group_of));
 }
 
+static bool is_of_group(const struct merge *merge, uint32_t group)
+{
+	return region_group_number(group) == region_group_number(merge->group);
+}
+
+bool merge_state_is_older(const struct tb_source *source)
+{
+	const struct merge *merge = source->subscription->merge;
+
+	return merge && is_of_group(merge, source->mapping.shape.group) &&
+	       source->mapping.shape.group < merge->group;
+}
+
+bool merge_state_is_late(const struct tb_source *source)
+{
+	return merge_state_is_older(source) && !source->subscription->merge->draining;
+}
+
+int merge_state_refuse(const struct tb_source *source)
+{
+	return error_set(EINVAL,
+			 "topic %s: it ended before the times of its group began again, so it has "
+			 "no place in a merge",
+			 source->name);
+}
+
 int merge_state_fits(struct tb_subscription *subscription, const struct control_topic *topic)
 {
 	struct merge *merge = subscription->merge;
 	const bool new_bus = merge && merge->bus_id != subscription->subscriber->welcome.bus_id;
+	const uint32_t group = topic->shape.group;
 
 	if (!merge)
 		return 0;
-	if (topic->shape.group == 0)
+	if (group == 0)
 		return error_set(EOPNOTSUPP,
 				 "topic %s: found no group, expected a topic of a group, for a "
 				 "merge",
 				 topic->name);
-	if (new_bus || (merge->free && merge->group != topic->shape.group)) {
+	if (new_bus || (merge->free && merge->group != group) ||
+	    (is_of_group(merge, group) && group > merge->group)) {
 		group_take(subscription, topic);
 		return 0;
 	}
 	merge->free = false;
-	if (merge->group != topic->shape.group) /* MG3 */
+	if (!is_of_group(merge, group)) /* MG3 */
 		return error_set(EINVAL,
 				 "topic %s: found group %u, expected group %u of topic %s: a merge "
 				 "has topics of one group",
-				 topic->name, topic->shape.group, merge->group, merge->group_of);
+				 topic->name, region_group_number(group),
+				 region_group_number(merge->group), merge->group_of);
 	return 0;
 }
 
@@ -87,6 +121,8 @@ void merge_state_line(struct tb_source *source, const struct progress *line)
 		source->away_ms = 0;
 	if (source->subscription->merge)
 		source->subscription->merge->rests = false;
+	if (source->lines_owed > 0)
+		source->lines_owed--;
 	source->complete_ns = line->complete_ns;
 	source->finished = line->state == TOPIC_ENDED;
 }
@@ -198,7 +234,7 @@ void merge_state_update(struct tb_subscription *subscription)
 		away_judge(s);
 		merge->leaves |= s->leaving;
 		any = true;
-		if (s->complete_ns > newest)
+		if (s->complete_ns > newest && !merge_state_is_late(s))
 			newest = s->complete_ns;
 		if (!merge_state_is_over(s) && s->complete_ns < least)
 			least = s->complete_ns;

@@ -27,13 +27,13 @@ enum merge_work {
 
 struct merge {
 	uint64_t bus_id;                      /* of the publisher whose group is merged */
-	uint32_t group;                       /* 0: no topic has been asked for yet */
+	uint32_t group;                       /* with its era; 0: no topic has been asked for yet */
 	char group_of[TB_TOPIC_NAME_MAX + 1]; /* the topic that decided the group */
 	bool free;                            /* all topics have ended: another group may come */
 	bool rests;          /* the last poll left nothing to do, and no line came since */
 	bool leaves;         /* some topic does */
 	bool begun;          /* false: it waits until all topics are joined */
-	bool draining;       /* a new publisher: the old rings come first */
+	bool draining;       /* a new publisher or era: the old rings come first */
 	bool completed;      /* the first image of all topics is complete */
 	bool image_first;    /* in polls for a single record */
 	bool all_over;       /* no topic bounds T any more */
@@ -58,6 +58,12 @@ void merge_state_catalogue(struct tb_subscription *);
 /* Whether a topic of the catalogue belongs to the merged group. The first topic decides. 0 or
  * -EINVAL. */
 int merge_state_fits(struct tb_subscription *, const struct control_topic *);
+/* Whether the topic's epoch is of an era that the group has left (MG3). */
+bool merge_state_is_older(const struct tb_source *);
+/* So it is, and the merge has gone on to the next era: nothing of it can be merged. */
+bool merge_state_is_late(const struct tb_source *);
+/* An ended topic of an older era cannot begin. -EINVAL. */
+int merge_state_refuse(const struct tb_source *);
 /* Takes W of a valid line. Before the line is judged. */
 void merge_state_line(struct tb_source *, const struct progress *);
 /* Whether a topic with this line may join now. If so, sets what it skips. */

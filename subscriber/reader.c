@@ -129,8 +129,9 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	reader_note(source, progress);
 	/* The line is read again when all records up to its head were read, if it says ended. Or if
 	 * its quality differs: the record of the change may come until then (Q4). */
-	source->look = source->next <= progress->head &&
-		       (progress->state == TOPIC_ENDED || progress->quality != source->quality);
+	source->look = (source->next <= progress->head &&
+			(progress->state == TOPIC_ENDED || progress->quality != source->quality)) ||
+		       source->lines_owed > 0;
 	reader_head(source, progress->head);
 	if (progress->state == TOPIC_ENDED && conflate)
 		conflate_ended(conflate);

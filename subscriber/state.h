@@ -234,6 +234,7 @@ struct tb_source {
 
 	/* In a merge (merge_state.h). */
 	uint64_t complete_ns; /* W of the line that `head` came with */
+	uint8_t lines_owed;   /* lines to read until `head` is final, in a merge that drains */
 	uint64_t limit_ns;    /* records after this time wait */
 	uint64_t floor_ns;    /* records before this time come too late for the order */
 	uint64_t passed_ns;   /* of the last record in this pull that did not wait; 0: none */

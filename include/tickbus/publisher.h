@@ -211,8 +211,9 @@ TB_API int tb_topic_restart(struct tb_topic *topic);
  *
  * The records of a group's topics have one order, which subscribers can merge by (TB_MERGE). One
  * thread writes all topics of a group and makes these calls. The library stamps the records. All
- * records of a message have one time. Times rise from message to message by at least 1 ns, even if
- * the clock is set back. In a topic of a group
+ * records of a message have one time. Times rise from message to message by at least 1 ns. They are
+ * at most 1 s ahead of the clock: see tb_group_message for a clock that is set back. In a topic of
+ * a group
  *
  * - tb_update's time_ns must be 0, and a message must be open: else tb_publish returns -EINVAL;
  * - tb_publish never flushes by itself, except that a full step of the ring moves the head;
@@ -234,7 +235,14 @@ struct tb_group_options {
 TB_API int tb_group_create(struct tb_publisher *publisher, const struct tb_group_options *options,
 			   struct tb_group **group);
 
-/* Begins a message, and finishes the open message. Reads the clock once. */
+/* Begins a message, and finishes the open message. Reads the clock once. 0, or 1 if the group's
+ * times begin again.
+ *
+ * Times would be more than 1 s ahead of the clock if it was set back. Then all topics of the group
+ * that have not ended begin new epochs, as tb_topic_restart does. But their instruments keep
+ * their numbers, and their quality stays. Last values are gone until they are published again. A
+ * line in the log says so. If memory is short, times rise by 1 ns a message, and the next message
+ * after a second tries again. */
 TB_API int tb_group_message(struct tb_group *group);
 
 /* Finishes the open message and makes all records written so far known to readers. Writes the

@@ -22,7 +22,7 @@ struct output {
 	struct projection projection;
 	int32_t *instruments; /* by symbol of the market */
 	bool full;            /* it had no room for an instrument */
-	bool full_due;        /* and its quality does not say so yet */
+	bool suspect_due;     /* its quality does not say yet that it lacks records */
 	/* The topic's latest record of the current message, until the next record or the message's
 	 * end says whether it is the last. */
 	struct tb_update held;
@@ -38,8 +38,8 @@ struct outputs {
 	size_t count;
 	struct output **holders; /* that hold a record */
 	size_t holder_count;
-	bool full_due; /* of an output */
-	int error;     /* of the first record that could not be published */
+	bool suspect_due; /* of an output */
+	int error;        /* of the first record that could not be published */
 };
 
 /* -- publishing ---------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ static int32_t instrument_of(struct outputs *outputs, struct output *output,
 		index = tb_instrument(output->to.topic, made->name);
 		*instrument = index >= 0 ? index : INSTRUMENT_NONE;
 		if (index < 0 && !output->full) {
-			output->full = output->full_due = outputs->full_due = true;
+			output->full = output->suspect_due = outputs->suspect_due = true;
 			feed_say(outputs->say, outputs->full_level,
 				 "%s; `tickbus stat` counts the skipped messages, and the topic is "
 				 "suspect",
@@ -81,6 +81,14 @@ static void publish(struct outputs *outputs, struct output *output, uint8_t flag
 		outputs->error = result;
 }
 
+/* The clock was set back, and the topics' new epochs lack all values. */
+static __attribute__((noinline)) void values_are_gone(struct outputs *outputs)
+{
+	for (size_t i = 0; i < outputs->count; i++)
+		outputs->all[i].suspect_due = true;
+	outputs->suspect_due = true;
+}
+
 /* A record that follows another of its message in its topic shows that the other was not the last.
  */
 static void hold(struct outputs *outputs, struct output *output, uint64_t message,
@@ -91,8 +99,8 @@ static void hold(struct outputs *outputs, struct output *output, uint64_t messag
 
 	if (instrument < 0)
 		return;
-	if (outputs->holder_count == 0)
-		tb_group_message(outputs->group); /* F-I4 */
+	if (outputs->holder_count == 0 && tb_group_message(outputs->group) == 1) /* F-I4 */
+		values_are_gone(outputs);
 	if (output->holds)
 		publish(outputs, output, 0);
 	else
@@ -113,17 +121,17 @@ void outputs_take(struct outputs *outputs, uint64_t message, const struct market
 }
 
 /* A topic without room for an instrument lacks records from here on. */
-static __attribute__((noinline)) int full_report(struct outputs *outputs)
+static __attribute__((noinline)) int suspect_report(struct outputs *outputs)
 {
 	tb_group_message(outputs->group);
 	for (size_t i = 0; i < outputs->count; i++) {
-		if (outputs->all[i].full_due)
+		if (outputs->all[i].suspect_due)
 			tb_topic_quality(outputs->all[i].to.topic, TB_QUALITY_SUSPECT,
 					 TB_QUALITY_MISSING);
-		outputs->all[i].full_due = false;
+		outputs->all[i].suspect_due = false;
 	}
-	outputs->full_due = false;
-	return outputs->error < 0 ? outputs->error : OUTPUTS_FULL;
+	outputs->suspect_due = false;
+	return outputs->error < 0 ? outputs->error : OUTPUTS_SUSPECT;
 }
 
 int outputs_end_message(struct outputs *outputs)
@@ -131,7 +139,7 @@ int outputs_end_message(struct outputs *outputs)
 	for (size_t i = 0; i < outputs->holder_count; i++)
 		publish(outputs, outputs->holders[i], TB_FLAG_LAST);
 	outputs->holder_count = 0;
-	return outputs->full_due ? full_report(outputs) : outputs->error;
+	return outputs->suspect_due ? suspect_report(outputs) : outputs->error;
 }
 
 /* -- opening ------------------------------------------------------------------------------------

@@ -36,11 +36,11 @@ uint32_t outputs_wanted(const struct outputs *);
 /* An output of the message with this number. */
 void outputs_take(struct outputs *, uint64_t message, const struct market_output *);
 
-#define OUTPUTS_FULL 1
+#define OUTPUTS_SUSPECT 1
 
 /* Publishes the last record of the message in each topic. 0, or the -errno of the first record that
- * could not be published: it stays. OUTPUTS_FULL: a topic had no room for an instrument. It is
- * suspect from here on. */
+ * could not be published: it stays. OUTPUTS_SUSPECT: a topic had no room for an instrument, or
+ * the group's times began again. It is suspect from here on. */
 int outputs_end_message(struct outputs *);
 
 /* Empties the topics and forgets all instruments: 0 or -errno. */

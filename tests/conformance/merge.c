@@ -168,16 +168,24 @@ Test(merge, full_step_and_new_instrument_inside_a_message_keep_it_whole)
 	cr_expect_str_eq(scene.text, " q1 t1 q2 q3 q4 q5 q6 q7 q8 q9 q10 t2 c1 c2");
 }
 
-Test(merge, clock_set_back_an_hour_keeps_the_order)
+/* Each jump back begins new epochs of all topics. The merge begins again, with nothing lost. */
+Test(merge, clock_set_back_an_hour_begins_a_merge_of_new_epochs)
 {
-	const uint64_t noon = UINT64_C(20000) * 86400 * 1000000000;
+	uint64_t now_ns = UINT64_C(20000) * 86400 * 1000000000;
+	unsigned int again = 0;
 
-	clock_real_set(noon);
+	clock_real_set(now_ns);
 	subscribe(TB_FROM_OLDEST);
 	for (unsigned int i = 0; i < 30; i++) {
-		if (i == 10)
-			clock_real_set(noon - UINT64_C(3600) * 1000000000);
-		message();
+		if (i % 10 == 9) {
+			flush();
+			merge_scene_settle(&scene);
+			clock_real_set(now_ns -= UINT64_C(3600) * 1000000000);
+			merge_scene_message_again(&scene);
+			again++;
+		} else {
+			message();
+		}
 		put(i % 3);
 		put((i + 1) % 3);
 		if (i % 4 == 0)
@@ -186,6 +194,9 @@ Test(merge, clock_set_back_an_hour_keeps_the_order)
 	flush();
 	merge_scene_settle(&scene);
 	cr_expect_eq(scene.records, 60);
+	cr_expect_eq(scene.gaps, 0);
+	cr_expect_eq(tb_group_time(scene.group), now_ns);
+	cr_expect_eq(scene.topics[QUOTE].epochs, 1 + again);
 }
 
 Test(merge, polls_for_one_record_keep_the_order)

@@ -10,6 +10,7 @@
 #include "bus/counters.h"
 #include "publisher/state.h"
 #include "subscriber/completions.h"
+#include "subscriber/image.h"
 #include "subscriber/merge_state.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/source.h"
@@ -105,6 +106,15 @@ static void turn(void)
 	tb_poll(scene.subscriber, 64);
 	tb_wait(scene.subscriber, 10);
 }
+
+#define UNTIL_POLLED(condition)                                                                    \
+	do {                                                                                       \
+		const uint64_t until_ms = scene_now_ms() + deadline_ms();                          \
+                                                                                                   \
+		while (!(condition) && scene_now_ms() < until_ms)                                  \
+			tb_poll(scene.subscriber, 1);                                              \
+		cr_assert(condition, "%s", scene.text);                                            \
+	} while (0)
 
 static uint64_t skipped(void)
 {
@@ -346,6 +356,140 @@ Test(merge_ends, topic_lapped_while_it_leaves_has_one_gap)
 	cr_expect_eq(scene.subscription->counters[SUBSCRIPTION_LOST_CORRUPT], 0, "%s", scene.text);
 	cr_expect_gt(scene.subscription->counters[SUBSCRIPTION_LOST_OVERRUN], 0, "%s", scene.text);
 	merge_scene_settle(&scene);
+}
+
+/* -- times that begin again ------------------------------------------------------------------- */
+
+/* The clock jumped ahead and back. */
+static void message_again(void)
+{
+	clock_real_set(tb_group_time(scene.group) - UINT64_C(3600) * 1000000000);
+	merge_scene_message_again(&scene);
+}
+
+Test(merge_ends, old_times_are_merged_before_the_times_begin_again)
+{
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	message(3);
+	message(2);
+	flush();
+	for (unsigned int i = 0; i < 3; i++) {
+		message_again();
+		put(QUOTE);
+		put(CANCEL);
+		flush();
+		merge_scene_settle(&scene);
+	}
+	cr_expect_eq(scene.records, 14, "%s", scene.text);
+	cr_expect_eq(scene.restarts, 9, "%s", scene.text);
+	cr_expect_eq(scene.lefts, 0);
+	cr_expect_eq(scene.gaps, 0);
+}
+
+static void group_is_of_era(unsigned int era)
+{
+	struct merge *merge = scene.subscription->merge;
+
+	merge->group = region_group_number(merge->group) | era << REGION_GROUP_BITS;
+}
+
+/* As if the catalogue had shown a topic of the era. */
+static void era_is_shown(unsigned int era)
+{
+	group_is_of_era(era);
+	scene.subscription->merge->draining = true;
+	for (struct tb_source *s = scene.subscription->sources; s; s = s->next_source) {
+		s->lines_owed = 1;
+		s->look = true;
+	}
+}
+
+/* As if the epoch of another topic had shown the era first. */
+Test(merge_ends, merge_waits_for_all_topics_before_the_times_begin_again)
+{
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	group_is_of_era(1);
+	scene.subscription->merge->begun = false;
+	message(3);
+	flush();
+	for (int i = 0; i < 100; i++)
+		merge_scene_poll(&scene);
+	cr_expect(!scene.subscription->merge->begun);
+	cr_expect_eq(scene.records, 3, "%s", scene.text);
+	group_is_of_era(0);
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.records, 6, "%s", scene.text);
+}
+
+/* As if the times had begun again twice while the topics learned of the first. */
+Test(merge_ends, times_that_began_again_twice_pass_over_the_first)
+{
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	era_is_shown(2);
+	UNTIL_POLLED(!scene.subscription->merge->draining);
+	message_again();
+	for (unsigned int i = 0; i < 3; i++)
+		put(i);
+	flush();
+	cr_assert(merge_scene_until(&scene, &scene.restarts, 3), "%s", scene.text);
+	message_again();
+	for (unsigned int i = 0; i < 3; i++)
+		put(i);
+	flush();
+	cr_expect(merge_scene_until(&scene, &scene.records, 6), "%s", scene.text);
+	cr_expect_eq(scene.restarts, 6, "%s", scene.text);
+	cr_expect_str_eq(scene.text + strlen(scene.text) - strlen(" q1 t1 c1"), " q1 t1 c1");
+}
+
+/* Else the cut of all topics would wait for values that lie in its future. */
+Test(merge_ends, image_of_a_topic_that_ended_in_an_older_era_is_over)
+{
+	message(3);
+	flush();
+	subscribe(TB_FROM_IMAGE, TB_GAP_OLDEST);
+	message(3); /* the image has a value of a message that is not over */
+	UNTIL_POLLED(source_of(TRADE) && source_of(TRADE)->mapping.image &&
+		     source_of(TRADE)->mapping.image->phase == IMAGE_SETTLED);
+	cr_assert_eq(tb_topic_end(scene.topics[TRADE].topic), 0, "%s", tb_error());
+	message_again();
+	put(QUOTE);
+	put(CANCEL);
+	flush();
+	era_is_shown(1);
+	cr_expect(merge_scene_until(&scene, &scene.completes, 1), "%s", scene.text);
+	cr_expect(merge_scene_until(&scene, &scene.endings, 1), "%s", scene.text);
+}
+
+/* Its times lie in the future of the others. */
+Test(merge_ends, topic_that_ended_before_the_times_began_again_is_refused)
+{
+	message(3);
+	cr_assert_eq(tb_topic_end(scene.topics[TRADE].topic), 0, "%s", tb_error());
+	message_again();
+	put(QUOTE);
+	flush();
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	cr_expect(merge_scene_until(&scene, &scene.refusals, 1), "%s", scene.text);
+	cr_expect_eq(scene.code, EINVAL);
+	cr_expect(strstr(scene.words, "topic f.trade: it ended before the times of its group "
+				      "began again"),
+		  "%s", scene.words);
+	cr_expect(merge_scene_until(&scene, &scene.records, 1), "%s", scene.text);
+	message_again(); /* a restart gives it a place */
+	merge_scene_restart(&scene, TRADE);
+	message(3);
+	flush();
+	cr_expect(merge_scene_until(&scene, &scene.topics[TRADE].delivered, 1), "%s", scene.text);
+	cr_expect_eq(scene.gaps, 0);
 }
 
 /* -- connections and publishers --------------------------------------------------------------- */

@@ -20,7 +20,7 @@ static const char *const names[MERGE_TOPICS] = { "f.quote", "f.trade", "f.cancel
 
 /* -- writing ---------------------------------------------------------------------------------- */
 
-static void epoch_begin(struct merge_topic *topic)
+static void epoch_begin(const struct merge_scene *scene, struct merge_topic *topic)
 {
 	struct merge_log *log;
 
@@ -28,6 +28,7 @@ static void epoch_begin(struct merge_topic *topic)
 	log = &topic->logs[topic->epochs++];
 	log->epoch = topic->topic->shape.epoch;
 	log->count = 0;
+	log->era = scene->eras;
 	log->written = calloc(MERGE_LOG + 1, sizeof(*log->written));
 	for (uint32_t i = 0; i < MERGE_INSTRUMENTS; i++) {
 		char name[16];
@@ -43,7 +44,7 @@ void merge_scene_topic(struct merge_scene *scene, unsigned int at, uint32_t slot
 
 	topic->name = names[at];
 	topic->topic = scene_grouped(scene->publisher, topic->name, slots, flags, scene->group);
-	epoch_begin(topic);
+	epoch_begin(scene, topic);
 }
 
 void merge_scene_write(struct merge_scene *scene, struct tb_publisher *publisher,
@@ -58,6 +59,15 @@ void merge_scene_write(struct merge_scene *scene, struct tb_publisher *publisher
 void merge_scene_message(struct merge_scene *scene)
 {
 	cr_assert_eq(tb_group_message(scene->group), 0, "%s", tb_error());
+}
+
+void merge_scene_message_again(struct merge_scene *scene)
+{
+	cr_assert_eq(tb_group_message(scene->group), 1, "%s", tb_error());
+	scene->eras++;
+	for (unsigned int i = 0; i < MERGE_TOPICS; i++)
+		if (scene->topics[i].topic && !scene->topics[i].topic->ended)
+			epoch_begin(scene, &scene->topics[i]);
 }
 
 void merge_scene_put(struct merge_scene *scene, unsigned int at, uint32_t instrument, uint8_t kind)
@@ -84,7 +94,7 @@ void merge_scene_flush(struct merge_scene *scene)
 void merge_scene_restart(struct merge_scene *scene, unsigned int at)
 {
 	cr_assert_eq(tb_topic_restart(scene->topics[at].topic), 0, "%s", tb_error());
-	epoch_begin(&scene->topics[at]);
+	epoch_begin(scene, &scene->topics[at]);
 }
 
 /* -- checks ----------------------------------------------------------------------------------- */
@@ -134,10 +144,16 @@ static uint32_t id_of(const struct merge_scene *scene, const struct merge_topic 
 }
 
 static void order_check(struct merge_scene *scene, const struct merge_topic *topic,
-			const struct tb_record *record)
+			const struct merge_log *log, const struct tb_record *record)
 {
 	const uint32_t id = id_of(scene, topic);
 
+	if (log->era < scene->last_era)
+		wrong(scene, "topic %s, record %" PRIu64 ": era %u comes after era %u", topic->name,
+		      record->sequence, log->era, scene->last_era);
+	if (log->era > scene->last_era)
+		scene->last_ns = 0;
+	scene->last_era = log->era;
 	if (record->time_ns < scene->last_ns ||
 	    (record->time_ns == scene->last_ns && id < scene->last_topic))
 		wrong(scene,
@@ -178,7 +194,7 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	scene->values += imaged;
 	if (imaged)
 		return;
-	order_check(scene, topic, record);
+	order_check(scene, topic, log, record);
 	scene->records++;
 	topic->delivered++;
 	if (record->sequence <= topic->position)
@@ -194,6 +210,8 @@ static void table_check(struct merge_scene *scene, struct merge_topic *topic, ui
 	const struct merge_log *log = log_of(scene, topic, topic->epoch);
 	uint64_t value[MERGE_INSTRUMENTS] = { 0 };
 
+	if (log && log->era < scene->last_era)
+		return; /* it ended before the times that the cut has */
 	for (uint64_t s = 1; log && s <= log->count && log->written[s].time_ns <= time_ns; s++)
 		if (changes(log->written[s].kind))
 			value[log->written[s].instrument] = s;
@@ -398,6 +416,7 @@ void merge_scene_unsubscribe(struct merge_scene *scene)
 	}
 	scene->last_ns = scene->passed = 0;
 	scene->last_topic = 0;
+	scene->last_era = 0;
 	scene->text[0] = '\0';
 }
 

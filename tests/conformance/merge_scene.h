@@ -24,6 +24,7 @@ struct merge_written {
 /* What was written to a topic in an epoch. */
 struct merge_log {
 	uint64_t epoch, count;
+	unsigned int era;
 	struct merge_written *written; /* by sequence */
 };
 
@@ -48,8 +49,10 @@ struct merge_scene {
 	struct tb_subscription *subscription;
 	uint64_t records, values, images, completes, gaps, lefts, appeared, restarts, refusals,
 		endings;
-	uint64_t passed;  /* records that were neither delivered nor reported in a gap */
-	uint64_t counted; /* by merge_scene_poll */
+	uint64_t passed;   /* records that were neither delivered nor reported in a gap */
+	uint64_t counted;  /* by merge_scene_poll */
+	unsigned int eras; /* of the group, so far */
+	unsigned int last_era;
 	uint64_t last_ns; /* of the order */
 	uint32_t last_topic;
 	uint64_t cut_ns;        /* of the last complete event */
@@ -67,6 +70,8 @@ void merge_scene_write(struct merge_scene *, struct tb_publisher *, unsigned int
 		       uint32_t slots, uint32_t flags);
 void merge_scene_topic(struct merge_scene *, unsigned int topic, uint32_t slots, uint32_t flags);
 void merge_scene_message(struct merge_scene *);
+/* Times begin again, in new epochs of all topics that have not ended. */
+void merge_scene_message_again(struct merge_scene *);
 void merge_scene_put(struct merge_scene *, unsigned int topic, uint32_t instrument, uint8_t kind);
 void merge_scene_flush(struct merge_scene *);
 void merge_scene_restart(struct merge_scene *, unsigned int topic);

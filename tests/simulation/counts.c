@@ -51,6 +51,8 @@ static const struct {
 	[COUNT_LEFT] = { "topics that left a merge", 7 },
 	[COUNT_CAME_BACK] = { "topics that came back to a merge", 2 },
 	[COUNT_CLOCK_BACK] = { "clocks set back", 85 },
+	[COUNT_ERAS] = { "eras of groups", 65 },
+	[COUNT_OUTDATED] = { "topics that ended before an era", 2 },
 	[COUNT_FILTERED] = { "records that a list skips", 140000 },
 	[COUNT_NAMES_CHANGED] = { "changes of a list", 530 },
 	[COUNT_NO_INSTRUMENTS] = { "names without an instrument", 1300 },

@@ -69,7 +69,7 @@ void step_kill(void)
 		}
 		steps_left = 0;
 		world.inside = NULL;
-		world.may_kill = world.writing = false;
+		world.may_kill = world.writing = world.locked = false;
 	}
 	writer_gone();
 }

@@ -35,9 +35,10 @@ struct order;
 /* What the program knows of one topic. */
 struct model {
 	const char *topic;
-	struct order *order;       /* of the merge; NULL: no merge (order.h) */
-	const struct picks *picks; /* the chosen instruments; NULL: all */
-	unsigned int number;       /* of the subscriber, for messages */
+	const struct truth_epoch *refused; /* by the merge: it ended in an earlier era */
+	struct order *order;               /* of the merge; NULL: no merge (order.h) */
+	const struct picks *picks;         /* the chosen instruments; NULL: all */
+	unsigned int number;               /* of the subscriber, for messages */
 	enum tb_from from;
 	enum tb_gap gap;
 	uint64_t from_epoch, from_sequence;

@@ -284,6 +284,20 @@ static void on_left(struct model *m, const struct tb_event *event)
 	m->left = true;
 }
 
+/* Only a topic that ended in an earlier era has no place in a merge. */
+static void on_refused(struct model *m, const struct tb_event *event)
+{
+	model_say(m, "refused: %s", event->words);
+	m->refused = NULL;
+	for (unsigned int i = 0; i < truth.count; i++)
+		if (strcmp(truth.epochs[i].topic, m->topic) == 0 && truth.epochs[i].ended &&
+		    truth.epochs[i].life + 1 < truth.lives)
+			m->refused = &truth.epochs[i];
+	if (!m->order || !m->refused)
+		model_complain(m, "refused: %s", event->words);
+	counts[COUNT_OUTDATED]++;
+}
+
 void model_event(struct model *m, const struct tb_event *event)
 {
 	if (model_wrong[0])
@@ -319,7 +333,7 @@ void model_event(struct model *m, const struct tb_event *event)
 		on_ended(m, event);
 		break;
 	case TB_EVENT_REFUSED:
-		model_complain(m, "refused: %s", event->words);
+		on_refused(m, event);
 		break;
 	case TB_EVENT_QUALITY:
 		on_quality(m, event);
@@ -346,7 +360,7 @@ const char *model_unsettled(const struct model *m)
 {
 	const struct truth_epoch *newest = truth_newest(m->topic);
 
-	if (!newest)
+	if (!newest || newest == m->refused)
 		return NULL;
 	if (!m->epoch)
 		return "the topic has not appeared";

@@ -10,7 +10,7 @@
 #include "tickbus/record.h"
 
 #define TRUTH_EPOCHS      96
-#define TRUTH_LIVES       64
+#define TRUTH_LIVES       128
 #define TRUTH_INSTRUMENTS 12
 #define TRUTH_PAYLOAD     72
 
@@ -30,7 +30,7 @@ struct truth_epoch {
 	uint64_t id;
 	const char *topic;
 	unsigned int at;   /* epochs are numbered in the order of their making */
-	unsigned int life; /* of the publisher, in the order of their opening */
+	unsigned int life; /* of the publisher and era of its group, in the order of their begin */
 	uint32_t topic_id;
 	bool grouped; /* its topic is in the publisher's group */
 	uint64_t slots;
@@ -48,8 +48,8 @@ struct truth_epoch {
 };
 
 struct truth {
-	unsigned int lives; /* publishers, so far */
-	/* By publisher: times of its group's last message that is over, and of its last message
+	unsigned int lives; /* publishers and eras of their groups, so far */
+	/* By life: times of its group's last message that is over, and of its last message
 	 * that was flushed or is being flushed. */
 	uint64_t over_ns[TRUTH_LIVES], complete_ns[TRUTH_LIVES];
 	unsigned int count;

@@ -12,7 +12,8 @@
 #include "tests/simulation/step.h"
 #include "tests/support/random.h"
 
-#define STEP_MAX 1024 /* records that are reserved at once */
+#define STEP_MAX 1024        /* records that are reserved at once */
+#define AHEAD_NS (1000 * MS) /* of stamps */
 
 /* -- publishing ---------------------------------------------------------------------------------
  */
@@ -42,17 +43,83 @@ static bool any_open(const struct sim_topic *but)
 	return false;
 }
 
+static void epoch_note(struct sim_topic *t);
+static void reserve(struct sim_topic *t);
+static void reserve_nothing(struct sim_topic *t);
+
+/* The new epoch has the instruments of the old, and its quality. */
+static void epoch_goes_on(struct sim_topic *t, uint32_t state, uint32_t cause)
+{
+	const struct truth_epoch *old = t->epoch;
+	struct truth_record *record;
+
+	reserve_nothing(t);
+	epoch_note(t);
+	t->epoch->instruments = old->instruments;
+	memcpy(t->epoch->names, old->names, sizeof(old->names));
+	if (state == TB_QUALITY_GOOD && cause == TB_QUALITY_CAUSE_NONE)
+		return;
+	record = truth_add(t->epoch);
+	record->time_ns = world.stamp;
+	record->kind = TB_KIND_QUALITY;
+	record->flags = TB_FLAG_LAST;
+	record->instrument = UINT32_MAX;
+	record->quality = state;
+	record->data[4] = (uint8_t)cause;
+	reserve(t);
+	writer_flushed(t);
+}
+
+static bool goes_on(const struct sim_topic *t)
+{
+	return t->grouped && t->topic && !t->epoch->ended;
+}
+
+/* The times of the group begin again: to its readers this is as a new publisher. */
+static void era_begin(void)
+{
+	uint32_t states[TOPICS] = { 0 }, causes[TOPICS] = { 0 };
+
+	for (unsigned int i = 0; i < world.topic_count; i++) {
+		struct sim_topic *t = &world.topics[i];
+
+		if (!goes_on(t))
+			continue;
+		states[i] = t->topic->progress.quality;
+		causes[i] = t->topic->quality_cause;
+		t->epoch->flushed = t->epoch->count;
+		t->epoch->left = true;
+	}
+	truth.complete_ns[truth.lives - 1] = world.stamp;
+	world.locked = true;
+	if (tb_group_message(world.group) != 1)
+		world_complain("times of the group did not begin again");
+	world.locked = false;
+	if (truth.lives++ == TRUTH_LIVES)
+		abort();
+	counts[COUNT_ERAS]++;
+	world_say("era %u of the group begins", world.group->id >> 16);
+	world.stamp = tb_group_time(world.group);
+	for (unsigned int i = 0; i < world.topic_count; i++)
+		if (goes_on(&world.topics[i]))
+			epoch_goes_on(&world.topics[i], states[i], causes[i]);
+}
+
 /* Before a record of a group: begins a message, unless the open message goes on. */
 static void message_begin(const struct sim_topic *t)
 {
-	const uint64_t least = world_realtime_ns(), next = world.stamp + 1;
+	const uint64_t least = world_realtime_ns();
+	const bool again = least + AHEAD_NS < world.stamp;
+	const uint64_t next = again ? 0 : world.stamp + 1;
 	uint64_t most;
 
 	if (!t->grouped || (world.message && (world.together || any_open(NULL))))
 		return;
 	world.message = true;
 	truth.over_ns[truth.lives - 1] = world.stamp;
-	if (tb_group_message(world.group) < 0)
+	if (again)
+		era_begin();
+	else if (tb_group_message(world.group) != 0)
 		abort();
 	world.stamp = tb_group_time(world.group);
 	most = world_realtime_ns(); /* time may pass inside the call */
@@ -472,7 +539,7 @@ void step_open(void)
 /* The wall clock is set, mostly back. */
 void step_clock(void)
 {
-	if (!world.grouped)
+	if (!world.grouped || truth.count + TOPICS >= TRUTH_EPOCHS)
 		return;
 	world.realtime_ns += world_one_in(4) ? (int64_t)(1800000 * MS) : -(int64_t)(3600000 * MS);
 	counts[COUNT_CLOCK_BACK]++;

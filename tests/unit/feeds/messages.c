@@ -18,9 +18,12 @@
 #include "publisher/state.h"
 #include "schemas/status.h"
 #include "schemas/trade.h"
+#include "tests/support/clock.h"
 #include "tests/support/scene.h"
 
 #define MESSAGES 64
+#define HOUR     (UINT64_C(3600) * 1000000000)
+#define NOON     (UINT64_C(20000) * 24 * HOUR + 12 * HOUR)
 
 /* The days: messages from memory. A feed that begins again finds the next day, and after the last
  * day no source. */
@@ -494,6 +497,25 @@ Test(marks, topic_without_room_for_an_instrument_is_suspect_alone)
 	check_quality(topics[0].topic, TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
 	check_records(topics[1].topic, "update. update. update.");
 	check_quality(topics[1].topic, TB_QUALITY_GOOD, 0);
+}
+
+/* Its values would come back one by one, with the next record of each instrument. */
+Test(marks, clock_that_was_set_back_makes_the_topics_suspect)
+{
+	topic("quote", MARKET_QUOTE, 2);
+	topic("trade", MARKET_TRADE, 2);
+	clock_real_set(NOON);
+	cr_assert_eq(tb_group_message(group), 0, "%s", tb_error());
+	clock_real_set(NOON - HOUR);
+	add(5, 1);
+	add(6, 2);
+	fails = FEED_FAIL;
+	end_day(false);
+	run_days(FEED_LINGER, FEED_INCOMPLETE);
+	check_records(topics[0].topic, "update. quality. update.");
+	check_quality(topics[0].topic, TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
+	check_records(topics[1].topic, "quality.");
+	check_quality(topics[1].topic, TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
 }
 
 /* Lines are written for two new instruments, for each full step of 8 records and for the batch. The

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "bus/directory.h"
 #include "bus/progress.h"
 #include "bus/record.h"
 #include "publisher/counters.h"
@@ -336,32 +337,114 @@ static uint64_t set_back_count(void)
 	return block.value[BUS_CLOCK_SET_BACK];
 }
 
-Test(group, a_clock_set_back_an_hour_goes_on_by_1_ns)
+static void message_of_a_new_era(void)
 {
-	message();
-	clock_real_set(NOON - HOUR);
-	for (uint64_t i = 1; i < 100; i++) {
-		message();
-		cr_expect_eq(tb_group_time(group), NOON + i);
-		publish(quote, 1);
-		flush();
-		shows(quote, i, NOON + i, __LINE__);
-		clock_real_set(NOON - HOUR + i * SECOND);
-	}
-	cr_expect_eq(set_back_count(), 1);
-	cr_expect_str_eq(log_text,
-			 "2 group nasdaq: the clock was set back by 3600.000 s; until it has come "
-			 "so far again, times rise by 1 ns a message\n");
-	clock_real_set(NOON + HOUR);
-	message();
-	cr_expect_eq(tb_group_time(group), NOON + HOUR);
-	clock_real_set(NOON);
-	message();
-	cr_expect_eq(tb_group_time(group), NOON + HOUR + 1);
-	cr_expect_eq(set_back_count(), 2);
+	cr_assert_eq(tb_group_message(group), 1, "%s", tb_error());
 }
 
-Test(group, a_clock_set_back_by_a_second_is_not_logged)
+Test(group, a_clock_set_back_an_hour_begins_a_new_era)
+{
+	const uint64_t epochs[] = { quote->shape.epoch, trade->shape.epoch };
+
+	message();
+	publish(quote, 3);
+	cr_assert_eq(tb_topic_quality(trade, TB_QUALITY_SUSPECT, TB_QUALITY_USER), 0);
+	cr_assert_eq(tb_instrument(quote, "B"), 1);
+	clock_real_set(NOON - HOUR);
+	message_of_a_new_era();
+	cr_expect_eq(tb_group_time(group), NOON - HOUR);
+	cr_expect_neq(quote->shape.epoch, epochs[0]);
+	cr_expect_neq(trade->shape.epoch, epochs[1]);
+	cr_expect_eq(quote->shape.group, 0x10001);
+	cr_expect_eq(trade->shape.group, 0x10001);
+	shows(quote, 0, 0, __LINE__);
+	cr_expect_eq(quote->names.count, 2, "instruments keep their numbers");
+	cr_expect_eq(tb_instrument(quote, "B"), 1);
+	cr_expect_eq(trade->progress.quality, TB_QUALITY_SUSPECT);
+	cr_expect_eq(trade->quality_cause, TB_QUALITY_USER);
+	publish(quote, 1);
+	flush();
+	cr_expect_eq(time_of(quote, 1), NOON - HOUR);
+	cr_expect_eq(time_of(trade, 1), NOON - HOUR, "the quality is its first record");
+	shows(quote, 1, NOON - HOUR, __LINE__);
+	shows(trade, 1, NOON - HOUR, __LINE__);
+	cr_expect_eq(set_back_count(), 1);
+	cr_expect_str_eq(log_text, "2 group nasdaq: the clock was set back: times are 3600.000 s "
+				   "ahead of it; its topics begin new epochs\n");
+	message();
+	cr_expect_eq(tb_group_time(group), NOON - HOUR + 1);
+}
+
+/* The old memory has all records, its directory the names. */
+Test(group, a_new_era_shows_all_records_and_names)
+{
+	const struct region_shape old = quote->shape;
+	const uint64_t salt = quote->progress_salt;
+	const size_t bytes = quote->memory.mapped;
+	const ptrdiff_t at = (const char *)quote->line - (const char *)quote->memory.base;
+	char *base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, quote->memory.fd, 0);
+	char name[TB_INSTRUMENT_NAME_MAX + 1];
+	struct directory_entry entry;
+	struct progress line;
+
+	cr_assert_neq(base, MAP_FAILED);
+	message();
+	publish(quote, 2);
+	clock_real_set(NOON - HOUR);
+	message_of_a_new_era();
+	progress_load((const struct progress_line *)(base + at), &line);
+	cr_assert_eq(progress_verify(&line, &old, salt), 0);
+	cr_expect_eq(line.head, 2);
+	cr_expect_eq(line.complete_ns, NOON);
+	munmap(base, bytes);
+	progress_load(quote->line, &line);
+	cr_expect_eq(line.instruments, 1);
+	memcpy(&entry, quote->directory, sizeof(entry));
+	cr_expect_eq(directory_verify(&entry, 0, quote->directory_salt, name), 0);
+	cr_expect_str_eq(name, "A");
+}
+
+Test(group, an_ended_topic_keeps_its_era)
+{
+	const struct region_shape old = quote->shape;
+
+	message();
+	cr_assert_eq(tb_topic_end(quote), 0, "%s", tb_error());
+	clock_real_set(NOON - HOUR);
+	message_of_a_new_era();
+	cr_expect_eq(quote->shape.epoch, old.epoch);
+	cr_expect_eq(quote->shape.group, 1);
+	cr_assert_eq(tb_topic_restart(quote), 0, "%s", tb_error());
+	cr_expect_eq(quote->shape.group, 0x10001);
+	cr_expect_eq(scene_group(publisher, "other")->id, 2, "a number of its own");
+}
+
+/* The 65,535 eras of a group are used up. Each second it is tried again. */
+Test(group, times_that_cannot_begin_again_rise_by_1_ns)
+{
+	const uint64_t epoch = quote->shape.epoch;
+
+	clock_stop();
+	group->id |= REGION_ERA_MAX << REGION_GROUP_BITS;
+	message();
+	clock_real_set(NOON - HOUR);
+	for (uint64_t i = 1; i < 10; i++) {
+		message();
+		cr_expect_eq(tb_group_time(group), NOON + i);
+	}
+	cr_expect_eq(quote->shape.epoch, epoch);
+	cr_expect_str_eq(log_text, "2 group nasdaq: the clock was set back: times are 3600.000 s "
+				   "ahead of it; its topics cannot begin new epochs, will retry: "
+				   "its times have begun again 65535 times, the maximum\n");
+	cr_expect_eq(set_back_count(), 1);
+	group->id = 1;
+	clock_pass(1000);
+	message_of_a_new_era();
+	cr_expect_eq(tb_group_time(group), NOON - HOUR);
+	clock_go();
+}
+
+Test(group, a_clock_set_back_by_a_second_goes_on_by_1_ns)
 {
 	message();
 	clock_real_set(NOON - SECOND);
@@ -369,8 +452,11 @@ Test(group, a_clock_set_back_by_a_second_is_not_logged)
 	cr_expect_eq(tb_group_time(group), NOON + 1);
 	cr_expect_eq(set_back_count(), 0);
 	cr_expect_str_eq(log_text, "");
-	clock_real_set(NOON - 2 * SECOND - 1);
-	message();
+	clock_real_set(NOON - SECOND - 1);
+	message_of_a_new_era();
+	cr_expect_eq(set_back_count(), 0, "it was set back by less, twice");
+	clock_real_set(NOON - 2 * SECOND - 2);
+	message_of_a_new_era();
 	cr_expect_eq(set_back_count(), 1);
 }
 

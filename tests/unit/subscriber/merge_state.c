@@ -59,6 +59,22 @@ static uint64_t now(void)
 	return subscription.merge->time_ns;
 }
 
+/* Its W lies in the future of the others, which would seem to stand still. */
+Test(merge_state, line_of_an_older_era_is_not_the_newest)
+{
+	subscription.merge->group = 2u << REGION_GROUP_BITS | 1;
+	sources[0]->mapping.shape.group = 1u << REGION_GROUP_BITS | 1;
+	sources[1]->mapping.shape.group = sources[2]->mapping.shape.group =
+		subscription.merge->group;
+	line(0, 0, 3600);
+	line(1, 0, 5);
+	line(2, 0, 5);
+	cr_expect_eq(subscription.merge->newest_ns, 5);
+	subscription.merge->draining = true;
+	merge_state_update(&subscription);
+	cr_expect_eq(subscription.merge->newest_ns, 3600);
+}
+
 Test(merge_state, time_is_the_least_of_all_lines)
 {
 	line(0, 1, 30);
