@@ -201,7 +201,7 @@ static void expect_near(const char *address, uint32_t numa)
 {
 	struct opening opening = { .address = address, .numa = numa };
 	char found[256], text[32] = "";
-	cpu_set_t one, near, of_thread;
+	cpu_set_t one, near, of_thread, of_process;
 	pthread_t maker;
 
 	if (!has_nodes())
@@ -211,6 +211,8 @@ static void expect_near(const char *address, uint32_t numa)
 	cr_assert_eq(opening.result, 0, "%s", opening.text);
 	thread_cpus("tickbus-control", found, sizeof(found));
 	cr_assert(numa_list(found, &of_thread) && numa_cpus(0, &near));
+	cr_assert_eq(sched_getaffinity(getpid(), sizeof(of_process), &of_process), 0);
+	CPU_AND(&near, &near, &of_process);
 	CPU_AND(&one, &of_thread, &near);
 	cr_expect(CPU_EQUAL(&one, &of_thread), "it may run on %s", found);
 	cr_expect_gt(CPU_COUNT(&of_thread), CPU_COUNT(&near) > 1 ? 1 : 0, "%s", found);
