@@ -181,7 +181,7 @@ enum value_work choice_scan_work(const struct tb_source *source)
 	if (!choice_scan_is_due(choice) || source->state != SOURCE_RUNNING ||
 	    !source->mapping.remote || source->page_under_way)
 		return VALUE_WORK_NONE;
-	if (source->invalid > 0 || choice->tries > 0 || !connection_may_read(source) ||
+	if (source->invalid > 0 || !connection_may_read(source) ||
 	    (choice->line_wanted && !source->mapping.view))
 		return VALUE_WORK_SOON;
 	return VALUE_WORK_NOW;

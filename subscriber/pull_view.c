@@ -97,9 +97,11 @@ static bool slot_elsewhere(struct tb_source *source, uint64_t found)
 	/* In the first lap, a slot that was never written looks busy. */
 	if (found == 0 && source->next > source->mapping.shape.slots)
 		source->subscription->counters[SUBSCRIPTION_BUSY]++;
+	if (counted)
+		return look(source, true);
 	if (++source->idle % IDLE_LOOKS != 0)
 		return false;
-	return (found == 0 || head_load(source) >= source->next) && look(source, counted);
+	return (found == 0 || head_load(source) >= source->next) && look(source, false);
 }
 
 /* The slot held `next`, but its copy is not valid: the slot may have changed meanwhile. */

@@ -63,8 +63,9 @@ static void arm_all(struct tb_subscriber *subscriber)
 	}
 }
 
-/* Work that a sleeper would miss. Unfinished work is tried again soon, but not in a tight loop. */
-enum pending { PENDING_NOTHING, PENDING_SOON, PENDING_NOW };
+/* Work that a sleeper would miss. Unfinished work is tried again soon, but not in a tight loop. A
+ * record that fails its copies is given up after TRIES_MAX of them: their pauses do not grow. */
+enum pending { PENDING_NOTHING, PENDING_SOON, PENDING_AGAIN, PENDING_NOW };
 
 static bool unfinished(const struct tb_source *source)
 {
@@ -78,6 +79,39 @@ static bool records_due(const struct tb_source *source)
 {
 	return !source->mapping.view && source_reads_records(source) &&
 	       !pull_conflate_leaves_ring(source) && pull_read_due(source);
+}
+
+/* Whether polls look at the records of the ring. Those of a merge do while it runs. */
+static bool is_read(const struct tb_source *source)
+{
+	const struct merge *merge = source->subscription->merge;
+
+	if (merge)
+		return merge->begun && !merge->draining && !source->held && merge_state_has(source);
+	return source_reads_records(source) && !pull_conflate_leaves_ring(source);
+}
+
+/* Whether the next record in place is counted, and the last poll brought no copy of it. It comes,
+ * or it is given up: each look at it is a try. */
+static bool tries_in_place(const struct tb_source *source)
+{
+	return source->mapping.view && source->state == SOURCE_RUNNING && source->invalid == 0 &&
+	       source->next <= source->head && is_read(source);
+}
+
+/* Whether a READ failed its copy, and a valid line decides what follows. */
+static bool copy_is_judged(const struct tb_source *source)
+{
+	return source->state == SOURCE_RUNNING && source->copy_failed && source->invalid == 0 &&
+	       connection_may_read(source);
+}
+
+static bool is_soon(const struct tb_source *source, enum value_work image, enum value_work names,
+		    bool conflate)
+{
+	return source->has_successor || image == VALUE_WORK_SOON || names == VALUE_WORK_SOON ||
+	       conflate ||
+	       (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source)));
 }
 
 /* *ends_ns: the first look of a watch list, or end of an interval, that brings something; 0: there
@@ -112,13 +146,13 @@ static enum pending work_pending(const struct tb_subscriber *subscriber, uint64_
 		names = choice_scan_work(source);
 		due_ns = source->mapping.watch ? pull_watch_due_ns(source) : conflate.ends_ns;
 		if (image == VALUE_WORK_NOW || names == VALUE_WORK_NOW || conflate.now ||
-		    due_ns == 0 || records_due(source))
+		    due_ns == 0 || records_due(source) || tries_in_place(source))
 			return PENDING_NOW;
 		if (due_ns != UINT64_MAX && (*ends_ns == 0 || due_ns < *ends_ns))
 			*ends_ns = due_ns;
-		if (source->has_successor || image == VALUE_WORK_SOON || names == VALUE_WORK_SOON ||
-		    conflate.soon ||
-		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))
+		if (copy_is_judged(source))
+			found = PENDING_AGAIN;
+		else if (found != PENDING_AGAIN && is_soon(source, image, names, conflate.soon))
 			found = PENDING_SOON;
 	}
 	return found;
@@ -135,6 +169,10 @@ static enum pending sleep_prepare(struct tb_subscriber *subscriber)
 		return PENDING_SOON;
 	arm_all(subscriber);
 	pending = work_pending(subscriber, &ends_ns);
+	if (pending == PENDING_AGAIN) {
+		subscriber->soon = 0;
+		return PENDING_SOON;
+	}
 	if (pending != PENDING_NOTHING || ends_ns == 0)
 		return pending;
 	now_ns = clock_ns();

@@ -14,6 +14,7 @@
 #include "publisher/state.h"
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
+#include "subscriber/wait.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
@@ -250,6 +251,14 @@ struct tb_source *net_read_on(bool viewed)
 	net.viewed = viewed;
 	subscriber = scene_subscriber("net", 0);
 	return scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes)->sources;
+}
+
+void net_wait_for_successor(const struct tb_source *source)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	while (!source->has_successor && scene_now_ms() < until_ms)
+		wait_more(subscriber, UINT64_MAX);
 }
 
 uint64_t net_counted(const struct tb_subscription *subscription, enum subscription_counter counter)

@@ -53,6 +53,8 @@ void net_publisher_again(uint32_t stale_ms);
 /* A publisher whose bus page has room for this many topics. */
 void net_publisher_for(uint32_t topics_max);
 struct tb_source *net_read_on(bool viewed);
+/* Takes turns, which deliver no record, until the next epoch is known. */
+void net_wait_for_successor(const struct tb_source *);
 uint64_t net_counted(const struct tb_subscription *subscription, enum subscription_counter counter);
 bool net_joined(size_t joins);
 /* Connected, and every matching topic is joined. */

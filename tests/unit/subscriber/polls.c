@@ -10,9 +10,11 @@
 #include "bus/clock.h"
 #include "bus/fabric.h"
 #include "bus/notice.h"
+#include "publisher/state.h"
 #include "subscriber/notices.h"
 #include "subscriber/reader.h"
 #include "subscriber/state.h"
+#include "tests/support/clock.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 #include "tests/unit/subscriber/net.h"
@@ -70,6 +72,33 @@ Test(polls, descriptor_is_readable_for_landed_records)
 		cr_assert(notices_hint(source, round));
 		wait_for_records(round);
 	}
+}
+
+/* A publisher that damages its records costs a sleeper a few short pauses for each. */
+Test(polls, pauses_between_failed_copies_do_not_grow)
+{
+	struct tb_topic *topic;
+	struct tb_source *source;
+
+	net_publisher_again(STILL_MS);
+	topic = scene_topic(net.publisher, "t", 64, 0);
+	source = net_read_on(false);
+	scene_publish(topic, 1, 1);
+	wait_for_records(1);
+	scene_publish(topic, 2, 5);
+	for (uint64_t x = 2; x <= 4; x++)
+		topic->ring[(x & topic->slot_mask) * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 1;
+	UNTIL(source->copy_failed && source->under_way == 0 && !source->page_under_way, 100);
+	clock_stop();
+	source->fetched_ns = clock_ns(); /* the next look is not due */
+	source->armed = true;            /* as if its wake-up were lost */
+	for (int i = 0; i < 8; i++) {
+		cr_assert_eq(tb_wait(subscriber, (int)SOON_MS), 1, "%s", tb_error());
+		cr_assert_leq(subscriber->soon, 1, "the pause grew");
+	}
+	clock_go();
+	UNTIL(notes.records == 2, 100);
+	cr_expect_eq(notes.lost, 3, "%s", notes.text);
 }
 
 /* A strict reader READs no record on a hint alone, but reads the progress line at once. */

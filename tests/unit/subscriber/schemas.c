@@ -119,11 +119,8 @@ Test(schemas, schema_of_next_epoch_is_kept_while_the_old_is_read)
 	net.publisher = scene_publisher("shm");
 	net_topic("t", y);
 	tb_schema_free(y);
-	for (int i = 0; i < 50 && !source->has_successor; i++) {
-		cr_assert_eq(tb_poll(subscriber, 1), 1);
-		subscriber->turn_ms = 0; /* the next poll takes a turn */
-		tb_wait(subscriber, 20);
-	}
+	cr_assert_eq(tb_poll(subscriber, 1), 1);
+	net_wait_for_successor(source);
 	cr_assert(source->has_successor && !notes.restarted, "%s", notes.text);
 	source->subscription->discover = true;
 	discovery_step(subscriber);
