@@ -71,11 +71,14 @@ class Scene:
         """The first event of this kind since then: a late machine may have caused earlier events."""
         return reader.sees(event, sum(earlier["ms"] < since_ms for earlier in reader.events(event)) + 1)
 
-    def pace_ms(self, reader, since_ms):
-        """The greatest age of a record at its delivery, in the last account before then. It shows how long a READ and
-        a turn of each program take in this run. Only a guest with both programs has one clock for both."""
+    def pace_ms(self, reader, since_ms, event):
+        """How long a READ and a turn of each program take in this run. The greatest age of a record at its delivery,
+        in the last account before then, shows it in a guest with both programs: they have one clock. In any guest
+        two of the longest times between polls of the reader show it: its last look was one poll ago, and the next
+        poll reports."""
         ages = [account["age_ms"] for account in reader.events("sum") if account["ms"] <= since_ms]
-        return min(ages[-1], self.stale_ms) if ages and reader.host.guest is self.publisher.guest else 0
+        age = ages[-1] if ages and reader.host.guest is self.publisher.guest else 0
+        return min(max(age, 2 * event["gap_ms"]), self.stale_ms)
 
     def all_see(self, event, since_ms, kinds=None, silent=False, done_ms=None):
         """Every reader sees the event within the bound, which grows by the lateness of the machine. Returns after
@@ -85,11 +88,12 @@ class Scene:
         for kind, reader in self.readers.items():
             if kinds is not None and kind not in kinds:
                 continue
-            found = max(self.event_since(reader, event, since_ms)["ms"] - from_ms, 0)
+            seen = self.event_since(reader, event, since_ms)
+            found = max(seen["ms"] - from_ms, 0)
             late = self.lateness[reader.host.guest].ms(from_ms, from_ms + found)
             text = f"over {kind}: {event} after {found:.0f} ms, on a machine that was {late:.0f} ms late"
             self.lab.note(text)
-            if not within(found, self.stale_ms, late + self.pace_ms(reader, since_ms)):
+            if not within(found, self.stale_ms, late + self.pace_ms(reader, since_ms, seen)):
                 raise Failed(reader.process.report(f"{text}; expected {self.stale_ms} at most"))
             if silent and found + late + SLACK_MS < self.stale_ms / 2:
                 raise Failed(reader.process.report(f"{text}; expected {self.stale_ms}, less a pulse"))
