@@ -248,19 +248,18 @@ static int options_check(const struct tb_publisher *publisher,
 TB_API int tb_group_create(struct tb_publisher *publisher, const struct tb_group_options *options,
 			   struct tb_group **out)
 {
-	const struct tb_group *last;
 	struct tb_group *group;
-	uint32_t id;
+	uint32_t id = 1;
 	int result;
 
 	*out = NULL;
 	if (!publisher)
 		return error_null("publisher");
-	last = publisher->topic_groups;
-	id = last ? region_group_number(last->id) + 1 : 1;
 	result = options_check(publisher, options);
 	if (result < 0)
 		return result;
+	for (group = publisher->topic_groups; group; group = group->next)
+		id++; /* numbers have no gaps */
 	if (id > BOUND_GROUPS_MAX)
 		return error_set(ENOSPC, "group %s: the bus already has its maximum of %d groups",
 				 options->name, BOUND_GROUPS_MAX);

@@ -127,10 +127,12 @@ static bool topic_is_drained(const struct tb_source *source)
 	return !source->held && advance_drained(source);
 }
 
-/* Whether the rest of an older era, which is final, comes with a new connection. */
+/* Whether the rest of an older era, which is final, comes with a new connection. Mapped memory has
+ * it already. */
 static bool comes_back(const struct tb_source *source)
 {
-	return source->orphan && !source->has_successor && merge_state_is_older(source);
+	return source->orphan && !source->mapping.view && !source->has_successor &&
+	       !source->leaving && merge_state_is_older(source);
 }
 
 /* MG7, MG8. A topic that takes no part switches at once. So does a topic that came to an era when
@@ -348,6 +350,7 @@ static bool places_find(struct tb_subscription *subscription)
 	struct merge *merge = subscription->merge;
 
 	merge->count = 0;
+	merge->waits_for = NULL;
 	for (struct tb_source *s = subscription->sources; s; s = s->next_source) {
 		if (reads_on(s) && s->mapping.view && !s->held && s->next <= s->head)
 			topic_pull(s, 1, 0);
@@ -355,10 +358,12 @@ static bool places_find(struct tb_subscription *subscription)
 			return false;
 		if (!merge_state_has(s))
 			continue;
-		if (s->held)
+		if (s->held) {
 			place_add(merge, s);
-		else if (holds_back(s))
+		} else if (holds_back(s)) {
+			merge->waits_for = s;
 			return false;
+		}
 	}
 	return true;
 }
@@ -540,6 +545,7 @@ int merge_poll(struct tb_subscription *subscription, int max)
 		return 0;
 	merge->rests = false;
 	merge->work = MERGE_WORK_NONE;
+	merge->waits_for = NULL;
 	if (!merge_step(subscription))
 		return 0;
 	imaged = images_are_made(subscription);

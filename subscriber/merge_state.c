@@ -98,6 +98,8 @@ int merge_state_fits(struct tb_subscription *subscription, const struct control_
 				 "topic %s: found no group, expected a topic of a group, for a "
 				 "merge",
 				 topic->name);
+	if (!new_bus && is_of_group(merge, group) && group < merge->group)
+		return 0; /* it ended, or its next epoch comes soon */
 	if (new_bus || (merge->free && merge->group != group) ||
 	    (is_of_group(merge, group) && group > merge->group)) {
 		group_take(subscription, topic);

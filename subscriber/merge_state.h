@@ -26,6 +26,7 @@ enum merge_work {
 };
 
 struct merge {
+	const struct tb_source *waits_for;    /* the topic that held the last poll back, or NULL */
 	uint64_t bus_id;                      /* of the publisher whose group is merged */
 	uint32_t group;                       /* with its era; 0: no topic has been asked for yet */
 	char group_of[TB_TOPIC_NAME_MAX + 1]; /* the topic that decided the group */

@@ -168,7 +168,7 @@ static inline bool slot_due(struct tb_source *source)
 	else if (head >= source->next)
 		source->batched = head >= source->next + BATCH;
 	else
-		return false;
+		return source->next <= source->head; /* a line that was read before counts it */
 	return true;
 }
 

@@ -81,13 +81,14 @@ static bool records_due(const struct tb_source *source)
 	       !pull_conflate_leaves_ring(source) && pull_read_due(source);
 }
 
-/* Whether polls look at the records of the ring. Those of a merge do while it runs. */
+/* Whether polls look at the next record of the ring. In a merge they look no further than the topic
+ * that holds it back. */
 static bool is_read(const struct tb_source *source)
 {
 	const struct merge *merge = source->subscription->merge;
 
 	if (merge)
-		return merge->begun && !merge->draining && !source->held && merge_state_has(source);
+		return merge->waits_for == source && !source->held;
 	return source_reads_records(source) && !pull_conflate_leaves_ring(source);
 }
 
@@ -103,7 +104,7 @@ static bool tries_in_place(const struct tb_source *source)
 static bool copy_is_judged(const struct tb_source *source)
 {
 	return source->state == SOURCE_RUNNING && source->copy_failed && source->invalid == 0 &&
-	       connection_may_read(source);
+	       !source->orphan && connection_may_read(source);
 }
 
 static bool is_soon(const struct tb_source *source, enum value_work image, enum value_work names,

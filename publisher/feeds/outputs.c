@@ -123,7 +123,8 @@ void outputs_take(struct outputs *outputs, uint64_t message, const struct market
 /* A topic without room for an instrument lacks records from here on. */
 static __attribute__((noinline)) int suspect_report(struct outputs *outputs)
 {
-	tb_group_message(outputs->group);
+	if (tb_group_message(outputs->group) == 1)
+		values_are_gone(outputs);
 	for (size_t i = 0; i < outputs->count; i++) {
 		if (outputs->all[i].suspect_due)
 			tb_topic_quality(outputs->all[i].to.topic, TB_QUALITY_SUSPECT,

@@ -121,6 +121,50 @@ static uint64_t skipped(void)
 	return scene.subscription->counters[SUBSCRIPTION_SKIPPED];
 }
 
+/* -- a topic that cannot be read -----------------------------------------------------------------
+ */
+
+static struct merge_topic *topic_of(const struct tb_source *source)
+{
+	for (unsigned int i = 0; i < 3; i++)
+		if (strcmp(scene.topics[i].name, source->name) == 0)
+			return &scene.topics[i];
+	return NULL;
+}
+
+/* The others have counted records too, and no poll looks at them. */
+Test(merge_ends, sleeper_does_not_spin_behind_a_topic_with_an_invalid_line)
+{
+	const uint64_t late_ms = scene_now_ms() + deadline_ms();
+	struct tb_source *source;
+	_Atomic uint64_t *check;
+	struct tb_topic *topic;
+
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	source = scene.subscription->sources;
+	if (!source->mapping.view)
+		cr_skip_test("a READ that failed is no work of a sleeper");
+	topic = topic_of(source)->topic;
+	check = &topic->line->word[offsetof(struct progress, check) / 8];
+	message(3);
+	topic->ring[(source->next & topic->slot_mask) * topic->slot_bytes + RECORD_HEADER_BYTES] ^=
+		1;
+	flush();
+	UNTIL_POLLED(source->tries > 0);
+	atomic_fetch_xor(check, 1);
+	while (scene.subscriber->soon == 0 && scene_now_ms() < late_ms) {
+		tb_poll(scene.subscriber, 64);
+		tb_wait(scene.subscriber, 10);
+	}
+	cr_expect_gt(scene.subscriber->soon, 0, "no pause grew");
+	atomic_fetch_xor(check, 1);
+	cr_expect(merge_scene_until(&scene, &scene.gaps, 1), "%s", scene.text);
+	merge_scene_settle(&scene);
+}
+
 /* -- restart, end ----------------------------------------------------------------------------- */
 
 Test(merge_ends, restarted_topic_goes_on_at_its_place)
@@ -490,6 +534,28 @@ Test(merge_ends, topic_that_ended_before_the_times_began_again_is_refused)
 	flush();
 	cr_expect(merge_scene_until(&scene, &scene.topics[TRADE].delivered, 1), "%s", scene.text);
 	cr_expect_eq(scene.gaps, 0);
+}
+
+/* All other topics have ended, so another group might come. */
+Test(merge_ends, merge_that_is_free_takes_no_older_era)
+{
+	message(3);
+	cr_assert_eq(tb_topic_end(scene.topics[TRADE].topic), 0, "%s", tb_error());
+	message_again();
+	put(QUOTE);
+	put(CANCEL);
+	flush();
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	cr_expect(merge_scene_until(&scene, &scene.records, 2), "%s", scene.text);
+	cr_assert_eq(tb_topic_end(scene.topics[QUOTE].topic), 0, "%s", tb_error());
+	cr_assert_eq(tb_topic_end(scene.topics[CANCEL].topic), 0, "%s", tb_error());
+	cr_expect(merge_scene_until(&scene, &scene.endings, 2), "%s", scene.text);
+	UNTIL_POLLED(scene.subscription->merge->free);
+	scene.subscription->discover = true; /* as for another topic of the bus */
+	UNTIL_POLLED(!scene.subscription->discover && !scene.subscriber->discovery.subscription);
+	for (int i = 0; i < 100; i++)
+		merge_scene_poll(&scene);
+	cr_expect_eq(scene.topics[TRADE].delivered, 0, "%s", scene.text);
 }
 
 /* -- connections and publishers --------------------------------------------------------------- */

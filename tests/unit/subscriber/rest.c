@@ -11,6 +11,7 @@
 #include "bus/counters.h"
 #include "bus/directory.h"
 #include "publisher/state.h"
+#include "publisher/writer.h"
 #include "subscriber/choice.h"
 #include "subscriber/discovery.h"
 #include "subscriber/glance.h"
@@ -617,6 +618,25 @@ Test(rest, damaged_records_are_given_up_without_a_sleep)
 Test(rest, records_without_a_slot_are_given_up_without_a_sleep)
 {
 	harmed_records_are_passed(harm_sequence);
+}
+
+/* Its head falls while the reader watches it for a batch. */
+Test(rest, line_that_goes_back_holds_up_no_counted_record)
+{
+	struct tb_topic *topic = rest_at_one("t");
+	unsigned int polls = 0;
+
+	scene_publish(topic, 2, 40);
+	for (uint64_t x = 2; x <= 40; x++)
+		harm_sequence(topic, x);
+	UNTIL(subscriber->table[0]->head >= 40);
+	topic->sequence = topic->whole = 1;
+	writer_line(topic);
+	subscriber->table[0]->written = 1; /* as if it had looked at the head now */
+	subscriber->table[0]->batched = false;
+	while (notes.lost < 39 && polls++ < 40 * POLLS)
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+	cr_expect_eq(notes.lost, 39, "%u polls: %s", polls, notes.text);
 }
 
 /* The names of the list are looked for among all names that the topic has. */
