@@ -72,10 +72,10 @@ class Scene:
         return reader.sees(event, sum(earlier["ms"] < since_ms for earlier in reader.events(event)) + 1)
 
     def pace_ms(self, reader, since_ms, event):
-        """How long a READ and a turn of each program take in this run. The greatest age of a record at its delivery,
-        in the last account before then, shows it in a guest with both programs: they have one clock. In any guest
-        two of the longest times between polls of the reader show it: its last look was one poll ago, and the next
-        poll reports."""
+        """How long a READ and a turn of each program take in this run. In a guest with both programs, which has one
+        clock for both, the greatest age of a record at its delivery shows it. In any guest the longest time between
+        two polls of the reader shows it. Two of them pass: its last look was one poll ago, and the next poll
+        reports."""
         ages = [account["age_ms"] for account in reader.events("sum") if account["ms"] <= since_ms]
         age = ages[-1] if ages and reader.host.guest is self.publisher.guest else 0
         return min(max(age, 2 * event["gap_ms"]), self.stale_ms)
