@@ -19,7 +19,8 @@ IN_PLACE = {"images::gap_at_the_start_is_in_the_image", "watch::looks_keep_their
             "watch::overwritten_records_are_no_gap_of_a_watch_list",
             "watch::sleeper_does_not_wake_for_each_record_between_two_looks", "past::times_are_found_while_a_thread_writes",
             "merge_ends::old_rings_of_a_dead_publisher_are_read_in_order",
-            "merge_ends::rings_that_the_new_publisher_lacks_are_read_to_their_heads"}
+            "merge_ends::rings_that_the_new_publisher_lacks_are_read_to_their_heads",
+            "merge_ends::sleeper_does_not_spin_behind_a_topic_with_an_invalid_line"}
 
 
 def is_for(name, kind):
