@@ -132,14 +132,15 @@ class Usage(unittest.TestCase):
                     expected = 2 if name in conformance.BOTH else max(least, name in conformance.ONE)
                     self.assertEqual(len(kinds), expected, name)
 
-    def test_bound_grows_by_the_age_of_records_of_the_same_guest(self):
+    def test_bound_grows_by_the_pace_of_the_run(self):
         import failures
-        scene, reader = object.__new__(failures.Scene), mock.Mock()
+        scene, reader, spun = object.__new__(failures.Scene), mock.Mock(), {"gap_ms": 0}
         scene.stale_ms, scene.publisher = 1000, mock.Mock(guest=reader.host.guest)
         reader.events.return_value = [{"ms": 10, "age_ms": 5.0}, {"ms": 20, "age_ms": 80.0}, {"ms": 30, "age_ms": 9e3}]
-        self.assertEqual([scene.pace_ms(reader, since) for since in (9, 10, 29, 30)], [0, 5.0, 80.0, 1000])
+        self.assertEqual([scene.pace_ms(reader, since, spun) for since in (9, 10, 29, 30)], [0, 5.0, 80.0, 1000])
+        self.assertEqual([scene.pace_ms(reader, 20, {"gap_ms": gap}) for gap in (30, 50, 600)], [80.0, 100, 1000])
         scene.publisher = mock.Mock()
-        self.assertEqual(scene.pace_ms(reader, 20), 0)
+        self.assertEqual([scene.pace_ms(reader, 20, {"gap_ms": gap}) for gap in (0, 30)], [0, 60])
 
     def test_bound_grows_by_the_lateness_of_the_machine(self):
         import failures
