@@ -64,7 +64,7 @@ static int message(struct market *market)
 	const struct tb_quote quote = { .bid_price = TB_QUOTE_BID_PRICE_NULL,
 					.ask_price = 1000000,
 					.ask_size = SIZE - number * EACH };
-	int result = tb_group_message(market->group); /* 1: times begin again; this has no values */
+	int result = tb_group_message(market->group); /* 1: times began again */
 
 	if (result >= 0)
 		result = record(market->trades, &trade, sizeof(trade));

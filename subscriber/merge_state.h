@@ -61,7 +61,8 @@ void merge_state_catalogue(struct tb_subscription *);
 int merge_state_fits(struct tb_subscription *, const struct control_topic *);
 /* Whether the topic's epoch is of an era that the group has left (MG3). */
 bool merge_state_is_older(const struct tb_source *);
-/* So it is, and the merge has gone on to the next era: nothing of it can be merged. */
+/* Whether its epoch is older, and the merge has gone on to the next era. Then nothing of it can be
+ * merged. */
 bool merge_state_is_late(const struct tb_source *);
 /* An ended topic of an older era cannot begin. -EINVAL. */
 int merge_state_refuse(const struct tb_source *);

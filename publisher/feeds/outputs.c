@@ -120,7 +120,7 @@ void outputs_take(struct outputs *outputs, uint64_t message, const struct market
 			hold(outputs, &outputs->all[i], message, made);
 }
 
-/* A topic without room for an instrument lacks records from here on. */
+/* A topic lacks records from here on: it had no room for an instrument, or its values are gone. */
 static __attribute__((noinline)) int suspect_report(struct outputs *outputs)
 {
 	if (tb_group_message(outputs->group) == 1)

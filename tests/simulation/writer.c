@@ -47,19 +47,10 @@ static void epoch_note(struct sim_topic *t);
 static void reserve(struct sim_topic *t);
 static void reserve_nothing(struct sim_topic *t);
 
-/* The new epoch has the instruments of the old, and its quality. */
-static void epoch_goes_on(struct sim_topic *t, uint32_t state, uint32_t cause)
+static void quality_note(struct sim_topic *t, uint32_t state, uint32_t cause)
 {
-	const struct truth_epoch *old = t->epoch;
-	struct truth_record *record;
+	struct truth_record *record = truth_add(t->epoch);
 
-	reserve_nothing(t);
-	epoch_note(t);
-	t->epoch->instruments = old->instruments;
-	memcpy(t->epoch->names, old->names, sizeof(old->names));
-	if (state == TB_QUALITY_GOOD && cause == TB_QUALITY_CAUSE_NONE)
-		return;
-	record = truth_add(t->epoch);
 	record->time_ns = world.stamp;
 	record->kind = TB_KIND_QUALITY;
 	record->flags = TB_FLAG_LAST;
@@ -67,6 +58,20 @@ static void epoch_goes_on(struct sim_topic *t, uint32_t state, uint32_t cause)
 	record->quality = state;
 	record->data[4] = (uint8_t)cause;
 	reserve(t);
+}
+
+/* The new epoch has the instruments of the old, and its quality. */
+static void epoch_goes_on(struct sim_topic *t, uint32_t state, uint32_t cause)
+{
+	const struct truth_epoch *old = t->epoch;
+
+	reserve_nothing(t);
+	epoch_note(t);
+	t->epoch->instruments = old->instruments;
+	memcpy(t->epoch->names, old->names, sizeof(old->names));
+	if (state == TB_QUALITY_GOOD && cause == TB_QUALITY_CAUSE_NONE)
+		return;
+	quality_note(t, state, cause);
 	writer_flushed(t);
 }
 
@@ -336,7 +341,6 @@ void step_quality(void)
 	struct sim_topic *t = writer_any();
 	const uint32_t state = (uint32_t)world_draw(3),
 		       cause = (uint32_t)world_draw(2) + TB_QUALITY_USER;
-	struct truth_record *record;
 
 	if (!t)
 		return;
@@ -347,14 +351,7 @@ void step_quality(void)
 	writer_finish(t);
 	message_begin(t);
 	world_say("quality %u is record %" PRIu64 " of %s", state, t->epoch->count + 1, t->name);
-	record = truth_add(t->epoch);
-	record->time_ns = world.stamp;
-	record->kind = TB_KIND_QUALITY;
-	record->flags = TB_FLAG_LAST;
-	record->instrument = UINT32_MAX;
-	record->quality = state;
-	record->data[4] = (uint8_t)cause;
-	reserve(t);
+	quality_note(t, state, cause);
 	if (tb_topic_quality(t->topic, state, cause) < 0)
 		abort();
 	writer_flushed(t);
