@@ -13,8 +13,8 @@
 #include "tickbus/subscriber.h"
 
 #define FEW   16
-#define MANY  272
-#define POLLS 100
+#define MANY  144
+#define POLLS 50
 #define TRIES 60000 /* polls until all rest */
 
 static void expect(int result, const char *what)
