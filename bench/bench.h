@@ -53,6 +53,11 @@ struct transport {
 	/* Polls once for messages, checks every word, and adds them to the tally. If it finds no
 	 * message, it returns within some milliseconds. */
 	void (*read)(void *reader, struct tally *);
+	/* Sleeps until a reader that found no message may find a message, by the library's own wait
+	 * or by epoll. If `read` sleeps itself, this returns at once. NULL: the transport has no
+	 * sleep.
+	 */
+	void (*wait)(void *reader, bool by_epoll);
 	/* Closes a writer or a reader. */
 	void (*close)(void *end);
 };

@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 #include "bench/bench.h"
 #include "tickbus/publisher.h"
 #include "tickbus/subscriber.h"
 
 #define LOOK    256
+#define WAIT_MS 1000
 #define MESSAGE 4 /* records of a message */
 
 /* A writer or a reader. */
@@ -26,6 +28,7 @@ struct end {
 	struct tb_subscriber *subscriber;
 	struct tally *tally;
 	uint32_t words, instrument;
+	int epoll_fd; /* of bus_wait(); 0: none */
 	bool checked;
 };
 
@@ -210,6 +213,26 @@ static void bus_read(void *user, struct tally *tally)
 	expect(tb_poll(reader->subscriber, LOOK), "poll");
 }
 
+static void bus_wait(void *user, bool by_epoll)
+{
+	struct end *reader = user;
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (!by_epoll) {
+		expect(tb_wait(reader->subscriber, WAIT_MS), "wait");
+		return;
+	}
+	if (reader->epoll_fd == 0) {
+		reader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+		if (reader->epoll_fd < 0 ||
+		    epoll_ctl(reader->epoll_fd, EPOLL_CTL_ADD, tb_subscriber_fd(reader->subscriber),
+			      &event) < 0)
+			machine_fail("no epoll");
+		return; /* from the next poll on, the descriptor says when */
+	}
+	epoll_wait(reader->epoll_fd, &event, 1, WAIT_MS);
+}
+
 static void bus_close(void *user)
 {
 	struct end *end = user;
@@ -226,6 +249,7 @@ static void bus_close(void *user)
 		.write = writes,                                                                   \
 		.reader_open = opens##_reader_open,                                                \
 		.read = bus_read,                                                                  \
+		.wait = bus_wait,                                                                  \
 		.close = bus_close,                                                                \
 	}
 BUS(local, local, bus, bus_write);

@@ -7,6 +7,7 @@ import limits
 import peers
 import programs
 import rings
+import sleepers
 import wire
 from session import SETTINGS
 
@@ -15,11 +16,11 @@ PARTS = {  # the first word of the rows' names: what measures them
     "latency": rings.rows, "open": rings.rows,
     "instructions": counts.instructions, "batches": counts.batches, "itch": feed.itch, "joins": programs.joins,
     "images": programs.images, "get": programs.get, "conflate": programs.conflate, "topics": programs.topics,
-    "merge": programs.merge, "rdma": wire.rdma, "idle": idle.idle, "peers": peers.measure,
+    "merge": programs.merge, "sleepers": sleepers.rows, "rdma": wire.rdma, "idle": idle.idle, "peers": peers.measure,
 }
 ALL = (*limits.names(), *(group.name(setting) for group in rings.groups(rings.READERS_MAX + 1, True)
                           for setting in SETTINGS),
-       *counts.names(), *feed.NAMES, *programs.names(), *wire.RDMA, *idle.NAMES, *peers.names())
+       *counts.names(), *feed.NAMES, *programs.names(), *sleepers.names(), *wire.RDMA, *idle.NAMES, *peers.names())
 
 
 def wrong(name):

@@ -86,9 +86,11 @@ class Session:
             row["holds"] = judged >= bound if row["least"] else judged <= bound
         self.rows.append(row)
 
-    def in_a_folder(self, program, *args):
+    def in_a_folder(self, program, *args, environment=None, named=False):
+        """What a program measured, in a folder of its own, which is its first argument if it is to be named."""
         with children.folder() as folder:
-            return json.loads(self.command([self.build / program, *args], {"TICKBUS_RUNTIME_DIR": str(folder)}))
+            return json.loads(self.command([self.build / program, *[folder] * named, *args],
+                                           {"TICKBUS_RUNTIME_DIR": str(folder), **(environment or {})}))
 
 
 def counters_agree():

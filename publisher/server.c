@@ -8,12 +8,14 @@
 #include "publisher/server.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -245,14 +247,27 @@ bool server_turn(struct tb_publisher *publisher)
 	return server_take(publisher, 0);
 }
 
+/* The bound of epoll_wait() is in milliseconds. */
+static void wait_briefly(const struct tb_publisher *publisher, int64_t ns)
+{
+	struct pollfd poll_fd = { .fd = publisher->epoll_fd, .events = POLLIN };
+	const struct timespec bound = { 0, (long)ns };
+
+	ppoll(&poll_fd, 1, &bound, NULL);
+}
+
 /* How long the thread may wait for a descriptor; -1: without a bound. */
 static int server_wait_ms(const struct tb_publisher *publisher)
 {
+	const int64_t late_ns = sleepers_wait_ns(publisher);
+
 	if (offers_left(publisher) || catalogue_left(publisher) || publisher->signals_left ||
 	    publisher->sleepers_left)
 		return 0;
-	if (!TAILQ_EMPTY(&publisher->late))
-		return LATE_MS;
+	if (late_ns >= 0) {
+		wait_briefly(publisher, late_ns);
+		return 0;
+	}
 	return atomic_load_explicit(&publisher->closing, memory_order_acquire) ? CLOSING_POLL_MS
 									       : -1;
 }
@@ -262,6 +277,7 @@ static void *server_run(void *user)
 	struct tb_publisher *publisher = user;
 	bool done = false;
 
+	prctl(PR_SET_TIMERSLACK, 1UL); /* this thread's: looks at late sleepers are on time */
 	while (!done)
 		done = server_take(publisher, server_wait_ms(publisher));
 	return NULL;

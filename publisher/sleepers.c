@@ -10,12 +10,22 @@
 /* -- one sleeper --------------------------------------------------------------------------------
  */
 
+static void look_after(struct tb_publisher *publisher, uint64_t pause_ns)
+{
+	publisher->late_pause_ns = pause_ns;
+	publisher->late_due_ns = clock_ns() + pause_ns;
+}
+
 static void late_add(struct join *join)
 {
+	struct tb_publisher *publisher = join->session->publisher;
+
 	if (join->is_late)
 		return;
+	if (TAILQ_EMPTY(&publisher->late) && publisher->late_due_ns == 0)
+		look_after(publisher, LATE_MIN_NS);
 	join->is_late = true;
-	TAILQ_INSERT_TAIL(&join->session->publisher->late, join, late);
+	TAILQ_INSERT_TAIL(&publisher->late, join, late);
 }
 
 static void late_remove(struct join *join)
@@ -94,15 +104,29 @@ void sleepers_wake(struct tb_topic *topic)
 void sleepers_look(struct tb_publisher *publisher)
 {
 	struct join *last = TAILQ_LAST(&publisher->late, join_list), *join = NULL;
-	const uint64_t now = clock_ms();
+	uint64_t pause_ns = publisher->late_pause_ns + publisher->late_pause_ns / 4;
 
-	if (!last || now < publisher->late_due_ms)
+	if (publisher->late_due_ns == 0 || clock_ns() < publisher->late_due_ns)
 		return;
-	publisher->late_due_ms = now + LATE_MS;
-	for (int looks = 0; join != last && looks < LATE_LOOKS; looks++) {
+	publisher->late_due_ns = 0;
+	for (int looks = 0; last && join != last && looks < LATE_LOOKS; looks++) {
 		join = TAILQ_FIRST(&publisher->late);
 		late_remove(join);
-		if (join->armed)
-			sleepers_add(join);
+		if (!join->armed)
+			continue;
+		if (join_has_news(join))
+			pause_ns = LATE_MIN_NS;
+		sleepers_add(join);
 	}
+	if (!TAILQ_EMPTY(&publisher->late))
+		look_after(publisher, pause_ns < LATE_MAX_NS ? pause_ns : LATE_MAX_NS);
+}
+
+int64_t sleepers_wait_ns(const struct tb_publisher *publisher)
+{
+	const uint64_t now_ns = clock_ns();
+
+	if (TAILQ_EMPTY(&publisher->late))
+		return -1;
+	return publisher->late_due_ns > now_ns ? (int64_t)(publisher->late_due_ns - now_ns) : 0;
 }

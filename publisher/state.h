@@ -242,7 +242,8 @@ struct tb_publisher {
 	struct session_list ready, full; /* with offers to make now; with a full queue */
 	struct session_list asking;      /* whose requests for the catalogue wait (CA1) */
 	struct join_list late;           /* sleepers whose topic's word is not set */
-	uint64_t late_due_ms;            /* the next look at them, on CLOCK_MONOTONIC */
+	uint64_t late_due_ns;            /* the next look at them, on CLOCK_MONOTONIC; 0: none */
+	uint64_t late_pause_ns;          /* before it */
 	struct interrupts interrupts;    /* on account of all sleepers */
 	struct feed_block feeds[BOUND_FEEDS_MAX];
 	size_t feed_count;

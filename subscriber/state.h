@@ -28,6 +28,7 @@
 #include "subscriber/find.h"
 #include "subscriber/handshake.h"
 #include "subscriber/loss_window.h"
+#include "subscriber/nap.h"
 #include "tickbus/record.h"
 #include "tickbus/subscriber.h"
 #include "tickbus/ticket.h"
@@ -419,6 +420,7 @@ struct tb_subscriber {
 	unsigned int waiting_count;
 	bool delivers; /* what was READ is delivered in this turn */
 
+	struct nap nap;    /* instead of a sleep, while records come often */
 	unsigned int soon; /* waits in a row for something that is due soon and did not come */
 
 	uint32_t records_max; /* of the tb_poll that runs */

@@ -242,8 +242,7 @@ static bool turn_due(const struct tb_subscriber *subscriber, int count)
 		return true;
 	if (count == 0 && since > 0 && discovery_waits(subscriber))
 		return true;
-	return count == 0 && subscriber->under_way == 0 &&
-	       (since > 0 || subscriber->woken || subscriber->descriptor_mode);
+	return count == 0 && subscriber->under_way == 0 && (since > 0 || subscriber->woken);
 }
 
 /* A look at all joined topics takes longer than many answers. While topics are joined, answers come
@@ -336,11 +335,14 @@ static CALL_FRAME int poll_turn(struct tb_subscriber *subscriber, int records_ma
 
 	CALL_BEGIN(&subscriber->call);
 	subscriber->records_max = (uint32_t)records_max;
+	if (__builtin_expect(subscriber->nap.until_ns != 0, 0))
+		subscriber->woken |= nap_end(&subscriber->nap, clock_ns());
 	if (subscriber->ops->network)
 		arrivals_take(subscriber);
 	if (!answers_first(subscriber)) {
 		count = deliver_all(subscriber, records_max);
 		subscriber->quiet = count == 0;
+		subscriber->nap.arrived |= (uint32_t)count;
 	}
 	if (!subscriber->closing) {
 		if (subscriber->waiting_count > 0)
@@ -404,6 +406,6 @@ TB_API int tb_subscriber_fd(struct tb_subscriber *subscriber)
 {
 	if (!subscriber)
 		return error_null("subscriber");
-	subscriber->descriptor_mode = true;
+	subscriber->descriptor_mode = subscriber->woken = true;
 	return subscriber->epoll_fd;
 }

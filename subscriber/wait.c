@@ -159,15 +159,39 @@ static enum pending work_pending(const struct tb_subscriber *subscriber, uint64_
 	return found;
 }
 
+/* Takes a nap instead of a sleep, if that is worth it and nothing is pending that a poll would do
+ * now. What is due soon is due later than the nap. Not over a network, where a look is a READ. */
+static bool nap_prepare(struct tb_subscriber *subscriber)
+{
+	uint64_t now_ns, until_ns, ends_ns;
+
+	if (subscriber->ops->network)
+		return false;
+	now_ns = clock_ns();
+	until_ns = nap_take(&subscriber->nap, now_ns);
+	if (until_ns == 0)
+		return false;
+	if (work_pending(subscriber, &ends_ns) == PENDING_NOW ||
+	    (ends_ns != 0 && ends_ns < until_ns)) {
+		subscriber->nap.until_ns = 0;
+		return false;
+	}
+	turn_timer_set(subscriber, (long)(until_ns - now_ns));
+	return true;
+}
+
 /* While joins are outstanding, their answers come first: an arm for each topic would queue in front
  * of the next joins. Records are looked for soon meanwhile. */
-static enum pending sleep_prepare(struct tb_subscriber *subscriber)
+static enum pending sleep_prepare(struct tb_subscriber *subscriber, bool may_nap)
 {
 	enum pending pending;
 	uint64_t ends_ns, now_ns;
 
+	subscriber->nap.until_ns = 0;
 	if (subscriber->discovery.outstanding > 0)
 		return PENDING_SOON;
+	if (may_nap && nap_prepare(subscriber))
+		return PENDING_NOTHING;
 	arm_all(subscriber);
 	pending = work_pending(subscriber, &ends_ns);
 	if (pending == PENDING_AGAIN) {
@@ -200,7 +224,7 @@ static void soon_passed(struct tb_subscriber *subscriber)
 
 void wait_prepare(struct tb_subscriber *subscriber)
 {
-	const enum pending pending = sleep_prepare(subscriber);
+	const enum pending pending = sleep_prepare(subscriber, true);
 
 	if (pending == PENDING_NOW ||
 	    (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0))
@@ -211,6 +235,7 @@ void wait_prepare(struct tb_subscriber *subscriber)
 		soon_passed(subscriber);
 	else
 		subscriber->soon = 0;
+	subscriber->woken = subscriber->nap.until_ns == 0;
 }
 
 static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
@@ -231,7 +256,7 @@ static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
 
 int wait_work(struct tb_subscriber *subscriber, int timeout_ms)
 {
-	const enum pending pending = sleep_prepare(subscriber);
+	const enum pending pending = sleep_prepare(subscriber, timeout_ms != 0);
 	int result;
 
 	if (pending == PENDING_NOW)
@@ -247,6 +272,8 @@ int wait_work(struct tb_subscriber *subscriber, int timeout_ms)
 	}
 	subscriber->soon = 0;
 	result = wait_link(subscriber, timeout_ms);
+	if (result >= 0 && subscriber->nap.until_ns != 0)
+		return 1;
 	if (result > 0)
 		subscriber->woken = true;
 	return result;

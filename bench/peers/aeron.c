@@ -8,6 +8,7 @@
  *
  * A publication without a subscription refuses messages. If a run has no reader, the writer
  * subscribes itself, and reads only when the publication is full: once in some thousand batches. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,6 +20,12 @@
 #define CHANNEL    "aeron:ipc"
 #define CONNECT_MS 5000
 
+/* The idle strategy: */
+#define SPINS       10
+#define YIELDS      20
+#define PARK_MIN_NS 1000
+#define PARK_MAX_NS 1000000
+
 struct peer {
 	aeron_context_t *context;
 	aeron_t *client;
@@ -27,6 +34,7 @@ struct peer {
 	struct tally *tally; /* of the current poll */
 	struct tally own;    /* of the writer's subscription */
 	uint64_t next;
+	unsigned int idle; /* waits in a row that no message came after */
 	uint32_t words;
 };
 
@@ -136,7 +144,9 @@ static void peer_read(void *user, struct tally *tally)
 	peer->tally = tally;
 	found = aeron_subscription_poll(peer->subscription, on_fragment, peer, PEER_LOOK);
 	expect(found, "poll");
-	if (found == 0)
+	if (found > 0)
+		peer->idle = 0;
+	else
 		machine_pause(); /* as Aeron's idle strategy that spins */
 }
 
@@ -167,11 +177,35 @@ static void peer_write(void *user, const uint64_t *payloads, unsigned int count)
 			await_room(peer, result);
 }
 
+/* As Aeron's backoff idle strategy by default: 10 times it spins, 20 times it yields, then it
+ * sleeps, from 1 us to 1 ms. */
+static void peer_wait(void *user, bool by_epoll)
+{
+	struct peer *peer = user;
+	struct timespec pause = { 0, PARK_MIN_NS };
+
+	(void)by_epoll;
+	peer->idle++;
+	if (peer->idle <= SPINS) {
+		machine_pause();
+	} else if (peer->idle <= SPINS + YIELDS) {
+		sched_yield();
+	} else {
+		for (unsigned int i = SPINS + YIELDS + 1;
+		     i < peer->idle && pause.tv_nsec < PARK_MAX_NS; i++)
+			pause.tv_nsec *= 2;
+		if (pause.tv_nsec > PARK_MAX_NS)
+			pause.tv_nsec = PARK_MAX_NS;
+		nanosleep(&pause, NULL);
+	}
+}
+
 const struct transport aeron_transport = {
 	.name = "aeron",
 	.writer_open = writer_open,
 	.write = peer_write,
 	.reader_open = reader_open,
 	.read = peer_read,
+	.wait = peer_wait,
 	.close = peer_close,
 };

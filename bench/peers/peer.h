@@ -13,7 +13,8 @@
 
 static_assert(PEER_INVERSE * PAYLOAD_FACTOR == 1, "the inverse modulo 2^64");
 
-/* Counts a message that came. *next: the number that the next message has if nothing is lost. */
+/* Counts a message that came. *next: the number that the next message has if nothing is lost;
+ * not of a timed shape. */
 static inline void peer_take(struct tally *tally, uint64_t *next, const void *data, size_t bytes,
 			     uint32_t words)
 {
@@ -22,6 +23,10 @@ static inline void peer_take(struct tally *tally, uint64_t *next, const void *da
 
 	if (bytes != words * 8) {
 		tally->wrong++;
+		return;
+	}
+	if (tally->interval) {
+		tally_timed(tally, payload, words);
 		return;
 	}
 	number = payload[0] * PEER_INVERSE;

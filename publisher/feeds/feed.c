@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "bus/error.h"
@@ -536,6 +537,7 @@ static void *thread_run(void *user)
 	struct feed *feed = user;
 
 	pthread_setname_np(pthread_self(), "feed");
+	prctl(PR_SET_TIMERSLACK, 1UL); /* this thread's: its pace is exact */
 	if (feed->options.cpu >= 0 && !cores_pin(feed->options.cpu))
 		feed_log(feed, TB_LOG_WARNING, "cannot run on cpu %d; runs on any",
 			 feed->options.cpu);

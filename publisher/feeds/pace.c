@@ -11,7 +11,7 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 
-#define SPIN_NS      100000         /* of PACE_BACKOFF: how late a sleep may end */
+#define SPIN_NS      10000          /* of PACE_BACKOFF: as late as a sleep often ends */
 #define SLEEP_MAX_NS 3600000000000u /* a longer wait calls ppoll again */
 
 int pace_open(struct pace *pace, uint32_t speed_milli)

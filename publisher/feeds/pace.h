@@ -19,7 +19,7 @@
 enum pace_wait {
 	PACE_SPIN = 1, /* reads the clock until the time: exact, uses a whole core */
 	PACE_BACKOFF,  /* sleeps until shortly before, then spins */
-	PACE_SLEEP,    /* sleeps until the time: about 50 microseconds late */
+	PACE_SLEEP,    /* sleeps until the time */
 };
 
 struct pace_clock {

@@ -346,7 +346,7 @@ Test(turns, session_interrupts_a_bounded_number_of_times)
 	sleep_at_head(&client, 1, head);
 	scene_publish(topics[0], head + 1, head + 1);
 	woken = client.wakes;
-	now_ms += LATE_MS;
+	now_ms += LATE_MAX_NS / 1000000;
 	take_turn();
 	catalogue("t", 0);
 	cr_assert_gt(client.wakes, woken, "a late sleeper was forgotten");
@@ -371,7 +371,7 @@ Test(turns, all_sessions_interrupt_a_bounded_number_of_times)
 /* Each flush signals while a sleeper waits for a record that is reserved and far away. */
 Test(turns, sleeper_far_ahead_interrupts_a_bounded_number_of_times)
 {
-	const int flushes = 5 * INTERRUPTS_OF_SESSION;
+	const int flushes = 2 * INTERRUPTS_OF_SESSION;
 
 	topics[0] = scene_topic(publisher, "t0", 1024, 0);
 	join_all(&client, 1);
@@ -385,8 +385,47 @@ Test(turns, sleeper_far_ahead_interrupts_a_bounded_number_of_times)
 	cr_expect_eq(interrupts(), INTERRUPTS_OF_SESSION, BEYOND);
 	cr_expect_leq(topics[0]->wakeup.signals, INTERRUPTS_OF_SESSION);
 	scene_publish(topics[0], (uint64_t)flushes + 1, 129);
-	now_ms += LATE_MS;
+	now_ms += LATE_MAX_NS / 1000000;
 	UNTIL(&client, client.wakes == 1);
+}
+
+static void look_at_late(void)
+{
+	publisher->late_due_ns = 1; /* the clock, whose windows count, stands still */
+	take_turn();
+}
+
+/* Late sleepers without news are looked at less and less often, and often again with news. */
+Test(turns, looks_at_late_sleepers_have_a_pace)
+{
+	struct client *quiet = &sleepers[0];
+	unsigned int woken;
+
+	topics_make(2);
+	join_all(&client, 2);
+	join_all(quiet, 2);
+	sleep_often(&client, 1, INTERRUPTS_OF_SESSION);
+	sleep_often(quiet, 2, INTERRUPTS_IN_ALL - INTERRUPTS_OF_SESSION);
+	cr_assert_eq(interrupts(), INTERRUPTS_IN_ALL);
+	sleep_at_head(quiet, 2, tb_topic_sequence(topics[1]));
+	sleep_at_head(&client, 1, tb_topic_sequence(topics[0]));
+	for (uint64_t pause_ns = LATE_MIN_NS; pause_ns < LATE_MAX_NS; pause_ns += pause_ns / 4) {
+		cr_assert_eq(publisher->late_pause_ns, pause_ns, "a pause that does not grow");
+		cr_expect_eq(sleepers_wait_ns(publisher), (int64_t)pause_ns);
+		look_at_late();
+	}
+	cr_expect_eq(publisher->late_pause_ns, LATE_MAX_NS);
+	scene_publish(topics[0], tb_topic_sequence(topics[0]) + 1,
+		      tb_topic_sequence(topics[0]) + 1);
+	woken = client.wakes;
+	look_at_late();
+	cr_expect_eq(publisher->late_pause_ns, LATE_MIN_NS, "a pause that stays long");
+	UNTIL(&client, client.wakes > woken);
+	scene_publish(topics[1], tb_topic_sequence(topics[1]) + 1,
+		      tb_topic_sequence(topics[1]) + 1);
+	look_at_late();
+	cr_expect(TAILQ_EMPTY(&publisher->late));
+	cr_expect_eq(sleepers_wait_ns(publisher), -1);
 }
 
 /* When the bound allows it again, the word of a late sleeper is set, and no more looks are needed.
