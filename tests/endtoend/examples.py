@@ -154,7 +154,7 @@ class Examples(pubd.Bench):
         self.addCleanup(os.close, ours)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         view = subprocess.Popen(list(map(str, self.view())), stdin=theirs, stdout=theirs,
-                                env=self.env, stderr=subprocess.DEVNULL)
+                                env={**self.env, "TERM": "xterm"}, stderr=subprocess.DEVNULL)
         os.close(theirs)
         text = ""
         deadline = time.monotonic() + pubd.PATIENCE_S
