@@ -155,6 +155,7 @@ Test(merge_ends, sleeper_does_not_spin_behind_a_topic_with_an_invalid_line)
 	flush();
 	UNTIL_POLLED(source->tries > 0);
 	atomic_fetch_xor(check, 1);
+	scene.subscriber->soon = 0; /* of earlier waits */
 	while (scene.subscriber->soon == 0 && scene_now_ms() < late_ms) {
 		tb_poll(scene.subscriber, 64);
 		tb_wait(scene.subscriber, 10);
