@@ -27,17 +27,19 @@ def name(rate, readers, way, what):
 
 
 def rows(session):
-    tiny = session.options.tiny
+    if not session.wanted_part("sleepers"):
+        return
+    tiny, built = session.options.tiny, session.measure("peers", "none", 32, 0)
     for rate in RATES[:1] if tiny else RATES:
         for readers in READERS[:1] if tiny else READERS:
             ways = [way for way in WAYS if any(session.wanted(name(rate, readers, way, what)) for what in WHAT)]
             if ways:
-                rows_of(session, rate, readers, ways)
+                rows_of(session, built, rate, readers, ways)
 
 
-def rows_of(session, rate, readers, ways):
+def rows_of(session, built, rate, readers, ways):
+    """built: the peers that the measuring program was built with."""
     aeron = session.options.aeron
-    built = session.measure("peers", "none", 32, 0)
     others = [peer for peer in ("zmq", "aeron") if peer in built and (peer != "aeron" or aeron)]
     found = {key: [] for key in [("checked", way) for way in ways] + [(peer, "wait") for peer in others]}
     with contextlib.ExitStack() as daemons:

@@ -256,7 +256,8 @@ static void wait_briefly(const struct tb_publisher *publisher, int64_t ns)
 	ppoll(&poll_fd, 1, &bound, NULL);
 }
 
-/* How long the thread may wait for a descriptor; -1: without a bound. */
+/* How long the thread may wait for a descriptor; -1: without a bound. While sleepers are late, it
+ * has waited here. */
 static int server_wait_ms(const struct tb_publisher *publisher)
 {
 	const int64_t late_ns = sleepers_wait_ns(publisher);

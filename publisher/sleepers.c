@@ -124,9 +124,10 @@ void sleepers_look(struct tb_publisher *publisher)
 
 int64_t sleepers_wait_ns(const struct tb_publisher *publisher)
 {
-	const uint64_t now_ns = clock_ns();
+	uint64_t now_ns;
 
 	if (TAILQ_EMPTY(&publisher->late))
 		return -1;
+	now_ns = clock_ns();
 	return publisher->late_due_ns > now_ns ? (int64_t)(publisher->late_due_ns - now_ns) : 0;
 }

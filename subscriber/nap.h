@@ -24,7 +24,7 @@ struct nap {
 	uint64_t news_ns;     /* when the reader waited after the last arrival; 0: never */
 	uint64_t interval_ns; /* between two arrivals, a moving average; 0: not known */
 	uint64_t crowded_ns;  /* what is added to a nap while wake-ups come late */
-	uint32_t arrived;     /* records since the last wait */
+	uint32_t arrived;     /* not 0: records came since the last wait */
 };
 
 /* Before a wait at a time: when the nap ends, or 0 if it is a time to sleep. */

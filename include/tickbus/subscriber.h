@@ -527,8 +527,8 @@ TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms);
 
 /* A descriptor for poll or epoll. It is readable when tb_poll may have something to do, which
  * includes a stale event that is due. From this call on, each tb_poll that finds nothing arms the
- * wake-up. So wait for the descriptor, then call tb_poll until it returns 0. Do not read, write or
- * close it. */
+ * wake-up, or sets a timer for a short sleep (tb_wait). So wait for the descriptor, then call
+ * tb_poll until it returns 0. Do not read, write or close it. */
 TB_API int tb_subscriber_fd(struct tb_subscriber *subscriber);
 
 /* The id of the user whose process listens at the address, as the kernel says. "shm:NAME,user=U"
