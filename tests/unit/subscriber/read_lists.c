@@ -63,7 +63,9 @@ static void both_landed(void)
 		scene_publish(topics[i], 3, 3);
 	while (of[0].records < 3 || of[1].records < 3 || late.count < 4) {
 		late_poll_once();
-		for (unsigned int count = late.count; count > 0 && count < 4; count--)
+		if (of[0].records == 3 && of[1].records == 3 && late.count >= 4)
+			break;
+		while (late.count > 0)
 			late_land(0, 0);
 	}
 	for (int i = 0; i < 2; i++)
