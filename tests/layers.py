@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FABRIC_MAY_USE = ["tickbus", "bus/address.h", "bus/barrier.h", "bus/bounds.h", "bus/clock.h", "bus/error.h", "bus/fabric.h",
                   "bus/memory.h", "bus/no_notices.h", "bus/notice.h", "bus/numa.h", "bus/peers.h", "bus/words.h"]
 # The porter is a program of its own: its files and the descriptors of a socket are all that it is made of.
-PORTER_MAY_USE = ["bus/fabric.h", "bus/shm/shm_frame.h", "bus/shm/shm_rights.h"]
+PORTER_MAY_USE = ["bus/fabric.h", "bus/shm/shm_frame.h", "bus/shm/shm_given.h", "bus/shm/shm_rights.h"]
 
 # folder -> folders and headers that it may include ("tickbus" is include/tickbus)
 MAY_USE = {

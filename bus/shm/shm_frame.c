@@ -10,7 +10,26 @@
 #include <linux/sockios.h>
 
 #include "bus/error.h"
+#include "bus/shm/shm_given.h"
 #include "bus/shm/shm_rights.h"
+
+/* What shm_frame_receive returns for a message of `got` bytes, or for an error. */
+static int received(const struct msghdr *header, ssize_t got, int code)
+{
+	const size_t kind = sizeof(uint32_t);
+
+	if (got < 0 && (code == EAGAIN || code == EINTR))
+		return -EAGAIN;
+	if (got < 0)
+		return error_set(ECONNRESET, "connection lost: %s", strerror(code));
+	if (got == 0) /* or an empty frame, which looks the same */
+		return error_set(ECONNRESET, "the other side closed the connection");
+	if ((header->msg_flags & MSG_TRUNC) || got <= (ssize_t)kind)
+		return error_set(EPROTO, "found a frame of %zd bytes%s, expected %zu to %zu", got,
+				 header->msg_flags & MSG_TRUNC ? " and more" : "", kind + 1,
+				 sizeof(struct shm_frame));
+	return (int)((size_t)got - kind);
+}
 
 int shm_frame_receive(int socket, struct shm_frame *frame)
 {
@@ -21,21 +40,55 @@ int shm_frame_receive(int socket, struct shm_frame *frame)
 
 	if (look > 0)
 		return -EPERM;
-	got = look < 0 ? look : recvmsg(socket, &header, MSG_DONTWAIT);
-	if (got < 0) {
-		const int code = look < 0 ? -look : errno;
+	if (look < 0)
+		return received(&header, -1, -look);
+	got = recvmsg(socket, &header, MSG_DONTWAIT);
+	return received(&header, got, errno);
+}
 
-		if (code == EAGAIN || code == EINTR)
-			return -EAGAIN;
-		return error_set(ECONNRESET, "connection lost: %s", strerror(code));
+static void close_all(struct msghdr *header)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		const size_t bytes = c->cmsg_len - CMSG_LEN(0);
+
+		for (size_t at = 0; c->cmsg_type == SCM_RIGHTS && at < bytes; at += sizeof(int)) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + at, sizeof(fd));
+			close(fd);
+		}
 	}
-	if (got == 0) /* or an empty frame, which looks the same */
-		return error_set(ECONNRESET, "the other side closed the connection");
-	if ((header.msg_flags & MSG_TRUNC) || got <= (ssize_t)sizeof(frame->kind))
-		return error_set(EPROTO, "found a frame of %zd bytes%s, expected %zu to %zu", got,
-				 header.msg_flags & MSG_TRUNC ? " and more" : "",
-				 sizeof(frame->kind) + 1, sizeof(*frame));
-	return (int)((size_t)got - sizeof(frame->kind));
+}
+
+int shm_frame_receive_given(int socket, struct shm_frame *frame, int *fd)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * SHM_GIVEN_MAX)];
+	struct iovec part = { .iov_base = frame, .iov_len = sizeof(*frame) };
+	struct msghdr header = { .msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = control,
+				 .msg_controllen = sizeof(control) };
+	const ssize_t got = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	int result = received(&header, got, errno);
+	char why[FABRIC_REASON_BYTES];
+	const char *wrong = NULL;
+	unsigned int count = 0;
+
+	*fd = -1;
+	if (got >= 0)
+		count = shm_rights_count(&header, fd);
+	if (got >= 0 && (count > 0 || (header.msg_flags & MSG_CTRUNC)))
+		wrong = shm_given_wrong(&header, count, *fd, why, sizeof(why));
+	if (wrong && count < 2 && (header.msg_flags & MSG_CTRUNC))
+		result = error_set(EMFILE, "no descriptor is left for the memory that was handed "
+					   "over (see ulimit -n)");
+	else if (wrong)
+		result = error_set(EBADMSG, "%s", wrong);
+	if (result < 0 && count > 0) {
+		close_all(&header);
+		*fd = -1;
+	}
+	return result;
 }
 
 int shm_frame_send(int socket, uint32_t kind, const void *body, size_t bytes, int fd)

@@ -26,6 +26,10 @@ struct shm_frame {
  * has descriptors, and stays in the queue (no text); -ECONNRESET: the connection ended; -EPROTO:
  * the frame is too long or too short. */
 int shm_frame_receive(int socket, struct shm_frame *);
+/* The same with a descriptor that the frame has, to *fd, else -1. For a sender that may stop this
+ * process anyway: it decides how long closing its descriptors takes. With text: -EBADMSG: something
+ * else than one memfd; -EMFILE: no descriptor is left for it. */
+int shm_frame_receive_given(int socket, struct shm_frame *, int *fd);
 /* Sends one frame, with a descriptor unless fd is -1. 0; -EAGAIN: the queue is full; -ETOOMANYREFS;
  * -ECONNRESET. */
 int shm_frame_send(int socket, uint32_t kind, const void *body, size_t bytes, int fd);

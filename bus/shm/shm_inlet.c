@@ -2,10 +2,14 @@
 /* Z3  A subscriber installs no descriptor but memfds. A frame with descriptors stays in the queue
  *     until the porter takes it. The porter shares the socket right after it is connected. If the
  *     subscriber ends later, however that happens, the porter closes what is queued.
- * Z4  While the porter takes frames, no other frame is received: frames keep their order. If it
- *     does not answer for ANSWER_MS, and then for LAST_MS, it hangs, and the connection ends. The
- *     clock may have jumped, for example while both processes were stopped: LAST_MS begins only
- *     when this process finds the silence. */
+ * Z4  While the porter takes frames, no other frame is received: frames keep their order. After a
+ *     frame it waits for more, so a single request serves many joins. It stops at a frame without
+ *     descriptors. If it is silent for QUIET_MS, it is called. If it does not answer for ANSWER_MS,
+ *     and then for LAST_MS, it hangs, and the connection ends. The clock may have jumped, for
+ *     example while both processes were stopped: each time begins when this process finds that the
+ *     time before has passed.
+ * Z7  From root and from its own user a subscriber takes descriptors itself. A descriptor whose
+ *     close waits does what these users could do by a signal. */
 #include "bus/shm/shm_inlet.h"
 
 #include <errno.h>
@@ -17,9 +21,11 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/shm/shm_rights.h"
+#include "bus/shm/shm_trust.h"
 
 #define FRAMES_OF_A_REQUEST 32 /* they fit into the pair's queue */
-#define ANSWER_MS           3000
+#define QUIET_MS            1000
+#define ANSWER_MS           2000
 #define LAST_MS             100
 
 static int watch(struct shm_inlet *inlet, int action, int fd)
@@ -38,6 +44,10 @@ void shm_inlet_discard(int socket, const struct shm_origin *origin)
 	struct shm_porter *porter = NULL;
 
 	shutdown(socket, SHUT_RDWR);
+	if (shm_trusts(origin->user)) {
+		close(socket);
+		return;
+	}
 	if (!shm_rights_drain(socket) && shm_porter_start(&porter, PORTER_TAKE, socket, origin) < 0)
 		return;
 	close(socket);
@@ -49,7 +59,9 @@ int shm_inlet_open(struct shm_inlet *inlet, int socket, const struct shm_origin 
 	int result;
 
 	*inlet = (struct shm_inlet){ .socket = -1, .epoll = -1 };
-	result = shm_porter_start(&inlet->porter, PORTER_TAKE, socket, origin);
+	result = shm_trusts(origin->user)
+			 ? 0
+			 : shm_porter_start(&inlet->porter, PORTER_TAKE, socket, origin);
 	if (result < 0) {
 		shm_inlet_discard(socket, origin);
 		return result;
@@ -88,7 +100,7 @@ static int ask(struct shm_inlet *inlet)
 	if (shm_porter_send(inlet->porter, PORTER_WANT, FRAMES_OF_A_REQUEST, -1) < 0)
 		return porter_ended();
 	inlet->heard_ms = clock_ms();
-	inlet->silent = false;
+	inlet->silence = PORTER_QUIET;
 	return turn_to(inlet, true);
 }
 
@@ -104,18 +116,22 @@ static int verdict(struct porter_message *message, int bytes)
 /* The porter did not answer yet. Whether it hangs. */
 static bool hangs(struct shm_inlet *inlet)
 {
+	static const uint64_t patience_ms[] = {
+		[PORTER_QUIET] = QUIET_MS, [PORTER_CALLED] = ANSWER_MS, [PORTER_SILENT] = LAST_MS
+	};
 	const uint64_t now = clock_ms();
 
-	if (now - inlet->heard_ms < (inlet->silent ? LAST_MS : ANSWER_MS))
+	if (now - inlet->heard_ms < patience_ms[inlet->silence])
 		return false;
-	if (inlet->silent)
+	if (inlet->silence == PORTER_SILENT)
 		return true;
-	inlet->silent = true;
+	if (inlet->silence++ == PORTER_QUIET)
+		shm_porter_send(inlet->porter, PORTER_CALL, 0, -1);
 	inlet->heard_ms = now;
 	return false;
 }
 
-/* Takes the next answer of the porter. 0: it took all. */
+/* Takes the next answer of the porter. 0: it takes no more. */
 static int answer_receive(struct shm_inlet *inlet, struct shm_frame *frame, int *fd)
 {
 	struct porter_message message;
@@ -132,7 +148,7 @@ static int answer_receive(struct shm_inlet *inlet, struct shm_frame *frame, int 
 	if (bytes < 0)
 		return porter_ended();
 	inlet->heard_ms = clock_ms();
-	inlet->silent = false;
+	inlet->silence = PORTER_QUIET;
 	if (message.what == PORTER_DONE)
 		return turn_to(inlet, false);
 	if (message.what == PORTER_VERDICT)
@@ -150,6 +166,8 @@ int shm_inlet_receive(struct shm_inlet *inlet, struct shm_frame *frame, int *fd)
 	int result = 0;
 
 	*fd = -1;
+	if (!inlet->porter)
+		return shm_frame_receive_given(inlet->socket, frame, fd);
 	while (result == 0) {
 		if (!inlet->asked) {
 			result = shm_frame_receive(inlet->socket, frame);

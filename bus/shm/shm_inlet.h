@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What arrives at a subscriber's connection. Frames with descriptors come through a porter, which
- * lets memfds alone pass. */
+ * lets memfds alone pass, unless root or the subscriber's own user listens. */
 #ifndef TICKBUS_BUS_SHM_INLET_H
 #define TICKBUS_BUS_SHM_INLET_H
 
@@ -11,12 +11,12 @@
 #include "bus/shm/shm_porter.h"
 
 struct shm_inlet {
-	int socket; /* -1: closed */
-	int epoll;  /* readable when shm_inlet_receive has work */
-	struct shm_porter *porter;
-	bool asked;        /* the porter takes frames now */
-	bool silent;       /* it was found silent (Z4) */
-	uint64_t heard_ms; /* when it was asked, answered, or was found silent */
+	int socket;                /* -1: closed */
+	int epoll;                 /* readable when shm_inlet_receive has work */
+	struct shm_porter *porter; /* NULL: the listener is trusted */
+	bool asked;                /* the porter takes frames now */
+	enum { PORTER_QUIET, PORTER_CALLED, PORTER_SILENT } silence; /* while asked (Z4) */
+	uint64_t heard_ms; /* when it was asked, answered, or `silence` was set */
 };
 
 /* Takes a socket that was connected right now, also if it fails. 0, or -errno with text. */

@@ -143,7 +143,7 @@ static int socket_connect(int socket, const struct sockaddr_un *address, uid_t *
 
 static void origin_fill(struct shm_origin *origin, const struct shm_location *location)
 {
-	*origin = (struct shm_origin){ 0 };
+	*origin = (struct shm_origin){ .user = (uid_t)-1 };
 	memcpy(origin->path, location->address.sun_path, sizeof(origin->path));
 }
 

@@ -373,7 +373,10 @@ Test(hostile, porter_without_an_answer_ends_the_link)
 	cr_assert(put_with(fd, "\4\0\0\0stop", 8, given, 1));
 	turn();
 	cr_expect_eq(guest.gones, 0);
-	clock_pass(3000);
+	clock_pass(1000);
+	shm_link_poll(guest.link);
+	cr_expect_eq(guest.gones, 0, "it is called first");
+	clock_pass(2000);
 	waits = 0;
 	shm_link_poll(guest.link);
 	cr_expect_eq(waits, 0, "it waits for the porter");
@@ -404,11 +407,70 @@ Test(hostile, porter_that_answers_after_a_jump_of_the_clock_is_heard)
 	cr_assert(put_with(fd, "\4\0\0\0stop", 8, given, 1));
 	turn();
 	clock_stop();
-	clock_pass(3000);
-	shm_link_poll(guest.link);
+	for (int i = 0; i < 2; i++) {
+		clock_pass(3000);
+		shm_link_poll(guest.link);
+	}
 	porter_signal(SIGCONT);
 	UNTIL(guest.messages == 1);
 	cr_expect_eq(guest.gones, 0);
+	close(given);
+	close(fd);
+	close(listening);
+	guest_leave();
+	UNTIL(shm_porter_reap() == 0);
+}
+
+/* After a frame with memory the porter waits for more of them. */
+Test(hostile, porter_that_waits_for_nothing_answers_a_call)
+{
+	const int listening = liar_listen(), fd = liar_accept(listening), given = memfd();
+	struct pollfd readable = { .fd = shm_link_fd(guest.link), .events = POLLIN };
+
+	put_frame(fd, SHM_WELCOME, 8);
+	UNTIL(guest.welcomes == 1);
+	for (unsigned int i = 1; i <= 2; i++) {
+		cr_assert(put_with(fd, "\4\0\0\0wait", 8, given, 1));
+		UNTIL(guest.messages == i);
+	}
+	clock_stop();
+	clock_pass(1000);
+	shm_link_poll(guest.link);
+	cr_assert_eq(__real_poll(&readable, 1, (int)deadline_ms()), 1, "it answers the call");
+	shm_link_poll(guest.link);
+	clock_pass(10000);
+	shm_link_poll(guest.link);
+	cr_expect_eq(guest.gones, 0, "%s", guest.why);
+	porter_signal(SIGSTOP);
+	put_frame(fd, SHM_MESSAGE, 8);
+	UNTIL(guest.messages == 3);
+	porter_signal(SIGCONT);
+	close(given);
+	close(fd);
+	close(listening);
+	guest_leave();
+	UNTIL(shm_porter_reap() == 0);
+}
+
+/* The porter has done its work when it reads the call. */
+Test(hostile, call_that_is_over_changes_nothing)
+{
+	const int listening = liar_listen(), fd = liar_accept(listening), given = memfd();
+
+	put_frame(fd, SHM_WELCOME, 8);
+	UNTIL(guest.welcomes == 1);
+	porter_signal(SIGSTOP);
+	cr_assert(put_with(fd, "\4\0\0\0late", 8, given, 1));
+	put_frame(fd, SHM_MESSAGE, 8);
+	turn();
+	clock_stop();
+	clock_pass(1000);
+	shm_link_poll(guest.link);
+	porter_signal(SIGCONT);
+	UNTIL(guest.messages == 2);
+	cr_assert(put_with(fd, "\4\0\0\0more", 8, given, 1));
+	UNTIL(guest.messages == 3);
+	cr_expect_eq(guest.gones, 0, "%s", guest.why);
 	close(given);
 	close(fd);
 	close(listening);

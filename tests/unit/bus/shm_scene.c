@@ -29,6 +29,15 @@ uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* Where it is linked in: no user is trusted, so what arrives comes through a porter. */
+bool __wrap_shm_trusts(uid_t listener);
+
+bool __wrap_shm_trusts(uid_t listener)
+{
+	(void)listener;
+	return false;
+}
+
 unsigned int descriptors(void)
 {
 	DIR *list = opendir("/proc/self/fd");
