@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of instruments, each with a number: a hash table of fixed capacity, allocated once. A
- * feed's author chooses the names, so the hash has a key. */
+/* Names of instruments in order of arrival, each with a number, for a fixed capacity. */
 #ifndef TICKBUS_PUBLISHER_NAMES_H
 #define TICKBUS_PUBLISHER_NAMES_H
 
 #include <stdint.h>
 
-#include "bus/keyed.h"
+#include "bus/name_index.h"
 #include "tickbus/record.h"
 
 struct names_entry {
@@ -15,13 +14,12 @@ struct names_entry {
 };
 
 struct names {
-	struct names_entry *entries; /* in order of arrival */
-	uint32_t *buckets; /* index + 1 into entries, 0: free; twice the capacity or more */
-	uint32_t capacity, count, mask;
-	struct keyed key;
+	struct names_entry *entries;
+	uint32_t capacity, count;
+	struct name_index index;
 };
 
-/* 0, -ENOMEM or an error of keyed_open, with a message. */
+/* 0, -ENOMEM or an error of the system's random numbers, with a message. */
 int names_open(struct names *, uint32_t capacity);
 void names_close(struct names *);
 void names_clear(struct names *);

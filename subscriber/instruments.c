@@ -113,52 +113,35 @@ int instruments_update(struct tb_source *source)
 
 /* -- by name ---------------------------------------------------------------------------------- */
 
-static int index_open(struct name_index *index, const struct tb_source *source)
+static int index_open(const struct tb_source *source, struct mapping *mapping)
 {
-	const uint32_t capacity = source->mapping.shape.capacity;
-	uint32_t buckets = 16;
+	const uint32_t capacity = mapping->shape.capacity;
+	const int result = name_index_open(&mapping->name_index, mapping->names[0],
+					   sizeof(mapping->names[0]), capacity);
 
-	while (buckets < capacity * 2)
-		buckets *= 2;
-	index->buckets = calloc(buckets, sizeof(*index->buckets));
-	if (!index->buckets)
-		return error_set(ENOMEM, "topic %s: no memory for an index of %u names",
-				 source->name, capacity);
-	index->mask = buckets - 1;
-	index->entered = 0;
-	return keyed_open(&index->key);
-}
-
-/* The bucket that holds the name, or a free bucket. */
-static uint32_t *bucket_of(const struct mapping *mapping, const char *name)
-{
-	const struct name_index *index = &mapping->name_index;
-	uint32_t at = (uint32_t)keyed_hash(&index->key, name, strlen(name)) & index->mask;
-
-	while (index->buckets[at] && strcmp(mapping->names[index->buckets[at] - 1], name) != 0)
-		at = (at + 1) & index->mask;
-	return &index->buckets[at];
+	if (result == 0)
+		return 0;
+	name_index_close(&mapping->name_index);
+	return result == -ENOMEM ? error_set(ENOMEM, "topic %s: no memory for an index of %u names",
+					     source->name, capacity)
+				 : result;
 }
 
 int instruments_find(struct tb_source *source, const char *name)
 {
 	struct mapping *mapping = &source->mapping;
 	struct name_index *index = &mapping->name_index;
+	int64_t found;
 	int result = 0;
 
 	if (!index->buckets)
-		result = index_open(index, source);
-	if (result < 0) {
-		free(index->buckets);
-		index->buckets = NULL;
+		result = index_open(source, mapping);
+	if (result < 0)
 		return result;
-	}
-	for (; index->entered < mapping->names_known; index->entered++) {
-		uint32_t *bucket = bucket_of(mapping, mapping->names[index->entered]);
-
-		if (*bucket == 0) /* of two instruments with a name, the first has it */
-			*bucket = index->entered + 1;
-	}
-	result = (int)*bucket_of(mapping, name) - 1;
-	return result < 0 ? -ENOENT : result;
+	for (; mapping->names_indexed < mapping->names_known; mapping->names_indexed++)
+		/* of two instruments with a name, the first has it */
+		if (name_index_find(index, mapping->names[mapping->names_indexed]) < 0)
+			name_index_add(index, mapping->names_indexed);
+	found = name_index_find(index, name);
+	return found < 0 ? -ENOENT : (int)found;
 }

@@ -27,7 +27,7 @@ void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 	if (mapping->remote)
 		subscriber->ops->remote_close(mapping->remote);
 	free(mapping->names);
-	free(mapping->name_index.buckets);
+	name_index_close(&mapping->name_index);
 	image_free(mapping->image);
 	choice_close(mapping->choice);
 	conflate_free(mapping->conflate);

@@ -19,7 +19,7 @@
 #include "bus/control.h"
 #include "bus/counters.h"
 #include "bus/fabric.h"
-#include "bus/keyed.h"
+#include "bus/name_index.h"
 #include "bus/notice.h"
 #include "bus/record.h"
 #include "bus/region.h"
@@ -42,15 +42,6 @@ enum notice_sender { NOTICE_WRITER, NOTICE_HEADS, NOTICE_SENDERS };
 struct last_notice {
 	uint64_t number;
 	uint64_t head;
-};
-
-/* The instruments of a topic by name. A table of buckets with open addressing, at most half full;
- * made when a name is first looked up. The publisher chooses the names, so the hash has a key. */
-struct name_index {
-	uint32_t *buckets; /* instrument + 1, 0: free */
-	uint32_t mask;
-	uint32_t entered; /* instruments below this are in the table */
-	struct keyed key;
 };
 
 struct choice;
@@ -76,8 +67,9 @@ struct mapping {
 	const char *values;     /* the last values; NULL: not set yet */
 	struct tb_record shown; /* by tb_get; size, epoch and data never change */
 
-	uint32_t names_known; /* all names of instruments below this are in `names` */
-	struct name_index name_index;
+	uint32_t names_known;         /* all names of instruments below this are in `names` */
+	uint32_t names_indexed;       /* names of instruments below this are in the index */
+	struct name_index name_index; /* made when a name is first looked up */
 	uint8_t notice_key[NOTICE_KEY_BYTES];
 	uint64_t
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
