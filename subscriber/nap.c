@@ -4,6 +4,7 @@
 
 #define WEIGHT      8                  /* of the past in the moving average */
 #define INTERVALS   4                  /* naps end after this many intervals without an arrival */
+#define SILENCE_NS  (2 * NAP_WORTH_NS) /* and after this: a feed has bursts and pauses */
 #define INTERVAL_NS (4 * NAP_WORTH_NS) /* a longer silence counts as this */
 
 static void learn(struct nap *nap, uint64_t now_ns)
@@ -30,12 +31,20 @@ static uint64_t length_ns(const struct nap *nap)
 	return (part_ns > NAP_MAX_NS ? NAP_MAX_NS : part_ns) + nap->crowded_ns;
 }
 
+/* The silence after which records are due no more. */
+static uint64_t silence_ns(const struct nap *nap)
+{
+	const uint64_t due_ns = INTERVALS * nap->interval_ns;
+
+	return (due_ns > SILENCE_NS ? due_ns : SILENCE_NS) + 2 * length_ns(nap);
+}
+
 uint64_t nap_take(struct nap *nap, uint64_t now_ns)
 {
 	if (nap->arrived)
 		learn(nap, now_ns);
 	if (nap->interval_ns == 0 || nap->interval_ns > NAP_WORTH_NS ||
-	    now_ns - nap->news_ns > INTERVALS * nap->interval_ns + 2 * length_ns(nap))
+	    now_ns - nap->news_ns > silence_ns(nap))
 		return 0;
 	return nap->until_ns = now_ns + length_ns(nap);
 }

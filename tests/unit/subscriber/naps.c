@@ -71,20 +71,33 @@ Test(nap, follows_a_change_of_pace)
 		cr_assert_lt(records++, 5, "still naps");
 }
 
-Test(nap, ends_if_no_record_comes)
+/* For how long the reader naps while no record comes. */
+static uint64_t naps_of_a_silence(uint64_t interval_ns)
 {
-	uint64_t slept_ns = 0;
+	uint64_t napped_ns = 0;
 
-	nap_after(OFTEN_NS);
-	cr_assert_gt(nap_after(OFTEN_NS), 0);
+	forget();
+	nap_after(interval_ns);
+	cr_assert_gt(nap_after(interval_ns), 0);
 	while (nap_take(&nap, now_ns)) {
-		slept_ns += nap.until_ns - now_ns;
+		napped_ns += nap.until_ns - now_ns;
 		now_ns = nap.until_ns;
 		nap_end(&nap, now_ns);
 	}
-	cr_expect_gt(slept_ns, 4 * OFTEN_NS);
-	cr_expect_lt(slept_ns, 5 * OFTEN_NS);
 	cr_expect_eq(nap.until_ns, 0);
+	return napped_ns;
+}
+
+/* Four intervals, and at least as long as a pause between bursts. */
+Test(nap, ends_if_no_record_comes)
+{
+	uint64_t napped_ns = naps_of_a_silence(400000);
+
+	cr_expect_gt(napped_ns, 4 * 400000);
+	cr_expect_lt(napped_ns, 5 * 400000);
+	napped_ns = naps_of_a_silence(10000);
+	cr_expect_gt(napped_ns, 2 * NAP_WORTH_NS);
+	cr_expect_lt(napped_ns, 2 * NAP_WORTH_NS + 4 * NAP_MAX_NS);
 }
 
 Test(nap, reports_what_else_ended_it)
@@ -201,7 +214,7 @@ Test(naps, wait_without_a_timeout_asks)
 Test(naps, reader_asks_if_no_record_comes)
 {
 	asked(OFTEN_NS, false);
-	clock_pass_ns(8 * OFTEN_NS);
+	clock_pass_ns(3 * NAP_WORTH_NS);
 	cr_assert_eq(tb_poll(subscriber, 100), 0);
 	cr_assert_geq(tb_wait(subscriber, 1), 0);
 	cr_expect(subscriber->table[0]->armed, "it asked for no wake-up");
