@@ -12,6 +12,8 @@
 #include "bus/error.h"
 
 #define SPIN_NS      10000          /* of PACE_BACKOFF: as late as a sleep often ends */
+#define SPIN_SHARE   16             /* of all time, at most a part in so many is spun */
+#define SLEEP_MIN_NS 20000          /* of a sleep that no spin follows: messages pass together */
 #define SLEEP_MAX_NS 3600000000000u /* a longer wait calls ppoll again */
 
 int pace_open(struct pace *pace, uint32_t speed_milli)
@@ -77,10 +79,10 @@ uint64_t pace_due(struct pace *pace, uint64_t market_ns)
 	return pace->now.own_ns + (market_ns - pace->now.market_ns) * 1000 / pace->speed_milli;
 }
 
-static void sleep_until(struct pace *pace, uint64_t due_ns, uint64_t now_ns)
+static void sleep_until(struct pace *pace, uint64_t wake_ns, uint64_t now_ns)
 {
 	struct pollfd interrupt = { .fd = pace->event_fd, .events = POLLIN };
-	uint64_t left_ns = due_ns - now_ns;
+	uint64_t left_ns = wake_ns - now_ns;
 	struct timespec left;
 
 	if (left_ns > SLEEP_MAX_NS)
@@ -90,17 +92,29 @@ static void sleep_until(struct pace *pace, uint64_t due_ns, uint64_t now_ns)
 	ppoll(&interrupt, 1, &left, NULL);
 }
 
+/* When a wait by PACE_BACKOFF stops sleeping. */
+static uint64_t backoff(struct pace *pace, uint64_t due_ns, uint64_t now_ns)
+{
+	if (now_ns - pace->spun_ns < SPIN_SHARE * SPIN_NS)
+		return due_ns > now_ns + SLEEP_MIN_NS ? due_ns : now_ns + SLEEP_MIN_NS;
+	pace->spun_ns = due_ns;
+	return due_ns - SPIN_NS;
+}
+
 bool pace_until(struct pace *pace, enum pace_wait how, uint64_t due_ns)
 {
-	const uint64_t spin_ns = how == PACE_BACKOFF ? SPIN_NS : 0;
+	uint64_t now_ns = clock_ns(), wake_ns = due_ns;
 
+	if (how == PACE_SPIN)
+		wake_ns = 0;
+	else if (how == PACE_BACKOFF && now_ns < due_ns)
+		wake_ns = backoff(pace, due_ns, now_ns);
 	while (!atomic_load_explicit(&pace->interrupted, memory_order_relaxed)) {
-		const uint64_t now_ns = clock_ns();
-
 		if (now_ns >= due_ns)
 			return true;
-		if (how != PACE_SPIN && due_ns - now_ns > spin_ns)
-			sleep_until(pace, due_ns - spin_ns, now_ns);
+		if (now_ns < wake_ns)
+			sleep_until(pace, wake_ns, now_ns);
+		now_ns = clock_ns();
 	}
 	return false;
 }

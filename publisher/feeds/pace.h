@@ -18,7 +18,7 @@
 
 enum pace_wait {
 	PACE_SPIN = 1, /* reads the clock until the time: exact, uses a whole core */
-	PACE_BACKOFF,  /* sleeps until shortly before, then spins */
+	PACE_BACKOFF,  /* sleeps until shortly before, then spins, but rarely: see pace.c */
 	PACE_SLEEP,    /* sleeps until the time */
 };
 
@@ -35,6 +35,7 @@ struct pace {
 	bool jumped;                   /* at the last message */
 	struct pace_clock now, before; /* `before` the jump */
 	uint64_t jumps_ahead;          /* their number so far */
+	uint64_t spun_ns;              /* when PACE_BACKOFF spun last, or will */
 };
 
 /* 0 or -errno. */

@@ -2,12 +2,14 @@
 /* Messages are due at exact times, never pass earlier, and a wait can be ended. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "bus/clock.h"
 #include "publisher/feeds/pace.h"
+#include "tests/support/clock.h"
 
 #define SECOND UINT64_C(1000000000)
 #define HOUR   (3600 * SECOND)
@@ -169,6 +171,50 @@ Test(pace, sleeping_pace_uses_no_processor)
 		cr_expect_lt(worked_ns() - begin_ns, SECOND / 50, "more than a tenth of the wait");
 		pace_close(&pace);
 	}
+}
+
+static struct {
+	bool counts;
+	unsigned int calls;
+	long asked_ns;
+} sleeps;
+
+int __real_ppoll(struct pollfd *list, nfds_t count, const struct timespec *time,
+		 const sigset_t *set);
+int __wrap_ppoll(struct pollfd *list, nfds_t count, const struct timespec *time,
+		 const sigset_t *set);
+
+/* While it counts, the test's clock stands still but for sleeps, which end 50 us late. */
+int __wrap_ppoll(struct pollfd *list, nfds_t count, const struct timespec *time,
+		 const sigset_t *set)
+{
+	if (!sleeps.counts)
+		return __real_ppoll(list, count, time, set);
+	sleeps.calls++;
+	sleeps.asked_ns = time->tv_nsec;
+	clock_pass_ns((uint64_t)time->tv_nsec + 50000);
+	return 0;
+}
+
+static void expect_sleep(uint64_t due_in_ns, long asked_ns)
+{
+	sleeps.calls = 0;
+	cr_assert(pace_until(&pace, PACE_BACKOFF, clock_ns() + due_in_ns));
+	cr_expect_eq(sleeps.calls, 1);
+	cr_expect_eq(sleeps.asked_ns, asked_ns);
+}
+
+Test(pace, frequent_messages_sleep_and_pass_together)
+{
+	cr_assert_eq(pace_open(&pace, 1000), 0);
+	clock_stop();
+	sleeps.counts = true;
+	expect_sleep(1000000, 990000);
+	expect_sleep(1000, 20000);
+	expect_sleep(19000, 20000);
+	clock_pass_ns(200000);
+	expect_sleep(100000, 90000);
+	expect_sleep(30000, 30000);
 }
 
 static _Atomic bool waiting;
