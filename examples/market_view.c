@@ -358,9 +358,11 @@ static void print_summary(struct view *view)
 	printf("%" PRIu64 " records in %" PRIu64 ".%03" PRIu64 " s: %" PRIu64 " records/s\n",
 	       records(view), ms / 1000, ms % 1000, records(view) * 1000 / (ms ? ms : 1));
 	if (view->latency)
-		printf("  publish to receive: p50 %s, p99 %s, max %s\n",
+		printf("  publish to receive: p50 %s, p99 %s, max %s; the view %s\n",
 		       duration(p50, histogram_at(all, 50, 100)),
-		       duration(p99, histogram_at(all, 99, 100)), duration(max, all->max));
+		       duration(p99, histogram_at(all, 99, 100)), duration(max, all->max),
+		       view->awake_ns ? "polls for 1 ms before it sleeps"
+				      : "sleeps at once, its processor is busy");
 	print_stream(view, &view->market.quotes, view->quotes);
 	print_stream(view, &view->market.trades, view->trades);
 }

@@ -78,7 +78,7 @@ class Demo(unittest.TestCase):
         self.assertTrue(any(re.match(LINE, line) for line in lines), out)
         self.expect_images(lines)
         self.assertRegex(lines[-4], r"^\d+ records in [\d.]+ s: \d+ records/s$")
-        self.assertRegex(lines[-3], r"^  publish to receive: p50 .*, p99 .*, max ")
+        self.assertRegex(lines[-3], r"^  publish to receive: p50 .*, p99 .*, max .*; the view (polls|sleeps) ")
         for line, topic in zip(lines[-2:], ("market.quote", "market.trade")):
             self.assertRegex(line, rf"^  {topic}: [1-9]\d* records, \d+ lost in \d+ gaps, live")
 

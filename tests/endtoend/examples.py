@@ -103,7 +103,7 @@ class Examples(pubd.Bench):
         """The feed begins once both topics are joined. A view that is slow then begins with an image of what the feed
         has published meanwhile, and gets fewer records."""
         found = re.search(r"(?m)^(\d+) records in \d+\.\d{3} s: \d+ records/s\s+"
-                          r"(?:publish to receive: p50 \S+ \Ss, p99 \S+ \Ss, max \S+ \Ss\s+)?"
+                          r"(?:publish to receive: p50 \S+ \Ss, p99 \S+ \Ss, max \S+ \Ss; the view [^\n]+\s+)?"
                           r"nasdaq\.quote: (\d+) records, 0 lost in 0 gaps, ended\s+"
                           r"nasdaq\.trade: (\d+) records, 0 lost in 0 gaps, ended\s+$", text)
         self.assertTrue(found, text)
