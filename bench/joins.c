@@ -2,11 +2,13 @@
 /* tickbus-bench-joins: what joining many topics over shared memory costs. Prints a line of JSON.
  *
  *   tickbus-bench-joins rejoin TOPICS ROUNDS
+ *   tickbus-bench-joins other TOPICS ROUNDS
  *   tickbus-bench-joins many TOPICS SUBSCRIBERS
  *
  * - rejoin: the connection of a subscriber of TOPICS topics is lost. us from its connect() until
  *   the last topic is joined again, while records flow and while none flow. The yardstick
  *   alternates with it: a bare loop that passes and maps as many memfds of the same size.
+ * - other: the same with a publisher of another user, so a porter receives the memory. Needs root.
  * - many: SUBSCRIBERS processes subscribe to all topics at the same time. us until the last of
  *   them has joined all.
  *
@@ -37,6 +39,7 @@
 #define BACKLOG      65536 /* records that wait for the subscriber, so that they flow */
 #define POLL_RECORDS 4
 #define GIVE_UP_S    120
+#define OTHER        12321 /* a user; any number that no user has */
 
 /* -- what the library calls ---------------------------------------------------------------------
  */
@@ -164,15 +167,17 @@ static void descriptor_send(int socket, int fd)
 }
 
 /* Obeys: 'b' passes the memfds, 'r' publishes a backlog. Ends with its parent. */
-static _Noreturn void publisher_main(int orders, unsigned int topics)
+static _Noreturn void publisher_main(int orders, unsigned int topics, bool other)
 {
 	static int fds[TOPICS_MAX];
 	struct tb_publisher *publisher;
 	struct tb_topic *last;
 	char order = 'o'; /* open */
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	machine_pin(1);
+	if (other && (setresgid(OTHER, OTHER, OTHER) < 0 || setresuid(OTHER, OTHER, OTHER) < 0))
+		machine_fail("cannot become another user: %s", strerror(errno));
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user ends it */
 	last = bus_open(topics, &publisher);
 	memfds_make(fds, topics);
 	do {
@@ -188,11 +193,14 @@ static _Noreturn void publisher_main(int orders, unsigned int topics)
 	_exit(0);
 }
 
-static int publisher_start(unsigned int topics, pid_t *child)
+static int publisher_start(unsigned int topics, bool other, pid_t *child)
 {
+	const char *folder = getenv("TICKBUS_RUNTIME_DIR");
 	int sockets[2];
 	char opened;
 
+	if (other && (!folder || chown(folder, OTHER, OTHER) < 0))
+		machine_fail("cannot give the folder to another user: %s", strerror(errno));
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
 		machine_fail("socketpair: %s", strerror(errno));
 	*child = fork();
@@ -200,7 +208,7 @@ static int publisher_start(unsigned int topics, pid_t *child)
 		machine_fail("fork: %s", strerror(errno));
 	if (*child == 0) {
 		close(sockets[0]);
-		publisher_main(sockets[1], topics);
+		publisher_main(sockets[1], topics, other);
 	}
 	close(sockets[1]);
 	if (read(sockets[0], &opened, 1) != 1)
@@ -318,11 +326,11 @@ static double rejoin_take(struct tb_subscriber *subscriber, unsigned int topics)
 	}
 }
 
-static void rejoin(unsigned int topics, unsigned int rounds)
+static void rejoin(unsigned int topics, unsigned int rounds, bool other)
 {
 	struct tb_subscriber *subscriber;
 	pid_t child;
-	const int orders = publisher_start(topics, &child);
+	const int orders = publisher_start(topics, other, &child);
 	const char *comma = "";
 	char done;
 
@@ -386,7 +394,7 @@ static void many(unsigned int topics, unsigned int subscribers)
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	double from;
 	pid_t child;
-	const int orders = publisher_start(topics, &child);
+	const int orders = publisher_start(topics, false, &child);
 
 	if (desk == MAP_FAILED)
 		machine_fail("mmap: %s", strerror(errno));
@@ -422,11 +430,13 @@ static unsigned int number(const char *text, unsigned int least, unsigned int mo
 
 int main(int argc, char **argv)
 {
-	if (argc == 4 && strcmp(argv[1], "rejoin") == 0)
-		rejoin(number(argv[2], 2, TOPICS_MAX), number(argv[3], 1, 1000));
+	const bool other = argc == 4 && strcmp(argv[1], "other") == 0;
+
+	if (other || (argc == 4 && strcmp(argv[1], "rejoin") == 0))
+		rejoin(number(argv[2], 2, TOPICS_MAX), number(argv[3], 1, 1000), other);
 	else if (argc == 4 && strcmp(argv[1], "many") == 0)
 		many(number(argv[2], 2, TOPICS_MAX), number(argv[3], 1, 1000));
 	else
-		machine_fail("expected rejoin TOPICS ROUNDS, or many TOPICS SUBSCRIBERS");
+		machine_fail("expected rejoin or other TOPICS ROUNDS, or many TOPICS SUBSCRIBERS");
 	return 0;
 }

@@ -6,6 +6,7 @@ import idle
 import limits
 import peers
 import programs
+import pubd
 import rings
 import sleepers
 import wire
@@ -14,13 +15,13 @@ from session import SETTINGS
 PARTS = {  # the first word of the rows' names: what measures them
     "limit": limits.rows, "publish": rings.rows, "caught": rings.rows, "throughput": rings.rows,
     "latency": rings.rows, "open": rings.rows,
-    "instructions": counts.instructions, "batches": counts.batches, "itch": feed.itch, "joins": programs.joins,
+    "instructions": counts.instructions, "batches": counts.batches, "itch": feed.itch, "joins": programs.joins, "memory": programs.memory,
     "images": programs.images, "get": programs.get, "conflate": programs.conflate, "topics": programs.topics,
-    "merge": programs.merge, "sleepers": sleepers.rows, "rdma": wire.rdma, "idle": idle.idle, "peers": peers.measure,
+    "merge": programs.merge, "sleepers": sleepers.rows, "pubd": pubd.pubd, "rdma": wire.rdma, "idle": idle.idle, "peers": peers.measure,
 }
 ALL = (*limits.names(), *(group.name(setting) for group in rings.groups(rings.READERS_MAX + 1, True)
                           for setting in SETTINGS),
-       *counts.names(), *feed.NAMES, *programs.names(), *sleepers.names(), *wire.RDMA, *idle.NAMES, *peers.names())
+       *counts.names(), *feed.NAMES, *programs.names(), *sleepers.names(), *pubd.NAMES, *wire.RDMA, *idle.NAMES, *peers.names())
 
 
 def wrong(name):

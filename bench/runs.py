@@ -304,7 +304,7 @@ def main(script, build):
         path = pathlib.Path(folder) / "bench.json"
         subprocess.run([script, "--tiny", "--build", build, "--json", path, "limit", "publish/32/8m", "publish/64/256k",
                         "publish/64/64m/batch/local/0", "caught/64/256k", "throughput/256/8m/batch", "latency/64",
-                        "open/256", "batches", "joins", "images", "get", "conflate", "topics/16", "merge", "sleepers", "idle"],
+                        "open/256", "batches", "joins", "memory", "images", "get", "conflate", "topics/16", "merge", "sleepers", "pubd", "idle"],
                        check=True)
         found = json.loads(path.read_text())
     assert found["tiny"] and found["counts"] is False and (found["rounds"], found["runs"], found["ms"]) == (1, 1, 2), found
@@ -312,9 +312,9 @@ def main(script, build):
     names = [row["name"] for row in found["results"]]
     assert names and len(names) == len(set(names)), names
     assert {"publish/32/8m/batch/checked/0", "publish/32/8m/each/local/0", "limit/clock", "batches/local",
-            "joins/again/idle", "joins/many", "images/image", "get/64", "conflate/100000/250ms/bytes",
+            "joins/again/idle", "joins/many", "memory/100/publisher", "images/image", "get/64", "conflate/100000/250ms/bytes",
             "topics/16/rest", "topics/16/busy", "merge/4/each", "merge/4/runs", "sleepers/1000/1/wait/p50",
-            "idle/pubd"} <= set(names), names
+            "pubd/1000/alone", "pubd/1000/wait/p99", "idle/pubd"} <= set(names), names
     many = len(os.sched_getaffinity(0)) > 1  # a single core allows no measurement between two cores
     assert not many or {"limit/hiccups", "latency/64/local"} <= set(names), names
     assert {name for name in names if name.startswith("open")} == (

@@ -8,8 +8,8 @@
  * due together. It sleeps until the next is due. READERS processes read until they find nothing,
  * then wait: WAY is `wait` or `epoll`. Nothing is pinned. A message is late by the time from when
  * it was due until it was read. Processor time is that of the writer's thread, of all other threads
- * of its process, and of a reader's process, in microseconds for each second. The first WARM_MS are
- * not measured. */
+ * of its process, and of a reader's process, in microseconds for each second. `flush` is the time
+ * of the writer's thread for each flush, in ns. The first WARM_MS are not measured. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -117,11 +117,13 @@ static void sleep_until(uint64_t due)
 		nanosleep(&pause, NULL);
 }
 
-/* Writes all messages at their times. Returns the processor time of this thread and of the others.
- */
-static void write_all(void *end, uint64_t *thread, uint64_t *others)
+/* Writes all messages at their times. Returns the processor time of this thread and of the others,
+ * and how many flushes this thread made in it. */
+static void write_all(void *end, uint64_t *thread, uint64_t *others, uint64_t *flushes)
 {
 	uint64_t payloads[BATCH * WORDS], written = 0, due = desk->first;
+
+	*flushes = 0;
 
 	while (written < messages) {
 		const uint64_t now = machine_ticks();
@@ -133,6 +135,7 @@ static void write_all(void *end, uint64_t *thread, uint64_t *others)
 		}
 		if (count > 0)
 			transport->write(end, payloads, count);
+		*flushes += written >= warm && count > 0;
 		if (written < warm && written + count >= warm) {
 			*thread = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
 			*others = cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - *thread;
@@ -148,7 +151,8 @@ static void write_all(void *end, uint64_t *thread, uint64_t *others)
 /* -- both ---------------------------------------------------------------------------------------
  */
 
-static void print(unsigned int readers, double seconds, uint64_t thread, uint64_t others)
+static void print(unsigned int readers, double seconds, uint64_t thread, uint64_t others,
+		  uint64_t flushes)
 {
 	double *all = malloc(readers * messages * sizeof(double));
 	uint64_t lost = 0, wrong = 0, cpu = 0;
@@ -170,9 +174,10 @@ static void print(unsigned int readers, double seconds, uint64_t thread, uint64_
 			     transport->name, wrong, count);
 	printf("{\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, ", machine_quantile(all, count, 0.5),
 	       machine_quantile(all, count, 0.9), machine_quantile(all, count, 0.99));
-	printf("\"lost\": %" PRIu64 ", \"writer\": %.0f, \"others\": %.0f, \"reader\": %.0f}\n",
+	printf("\"lost\": %" PRIu64 ", \"writer\": %.0f, \"others\": %.0f, \"reader\": %.0f, ",
 	       lost, (double)thread / seconds / 1e3, (double)others / seconds / 1e3,
 	       (double)cpu / readers / seconds / 1e3);
+	printf("\"flush\": %.0f}\n", (double)thread / (double)flushes);
 	free(all);
 }
 
@@ -202,7 +207,7 @@ static void await(unsigned int readers)
 int main(int argc, char **argv)
 {
 	unsigned int readers, rate, ms;
-	uint64_t thread = 0, others = 0;
+	uint64_t thread = 0, others = 0, flushes;
 	void *end;
 
 	if (argc != 7)
@@ -233,9 +238,9 @@ int main(int argc, char **argv)
 	while (atomic_load(&desk->ready) < readers)
 		usleep(1000);
 	desk->first = machine_ticks() + (uint64_t)(1e7 * scale);
-	write_all(end, &thread, &others);
+	write_all(end, &thread, &others, &flushes);
 	await(readers);
-	print(readers, ms / 1e3, thread, others);
+	print(readers, ms / 1e3, thread, others, flushes);
 	transport->close(end);
 	return 0;
 }

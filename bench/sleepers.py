@@ -16,10 +16,12 @@ MS = 1000
 WHAT = {"p50": "us", "p90": "us", "p99": "us", "writer": "us/s", "others": "us/s"}
 BOUNDS = {"p50": 1, "p99": 3}  # of the ratio to ZeroMQ, for one reader
 CPU_RATE, CPU_BOUND = 20_000, 1  # the same, of the other threads
+FLUSH_BOUND = 1.1  # of the ratio to a single reader
 
 
 def names():
-    return [name(rate, readers, way, what) for rate in RATES for readers in READERS for way in WAYS for what in WHAT]
+    return [*(name(rate, readers, way, what) for rate in RATES for readers in READERS for way in WAYS for what in WHAT),
+            *(f"sleepers/{rate}/flush" for rate in RATES)]
 
 
 def name(rate, readers, way, what):
@@ -35,6 +37,8 @@ def rows(session):
             ways = [way for way in WAYS if any(session.wanted(name(rate, readers, way, what)) for what in WHAT)]
             if ways:
                 rows_of(session, built, rate, readers, ways)
+        if session.wanted(f"sleepers/{rate}/flush"):
+            flush(session, rate)
 
 
 def rows_of(session, built, rate, readers, ways):
@@ -48,9 +52,7 @@ def rows_of(session, built, rate, readers, ways):
             progress(f"sleepers: {rate} records a second, {readers} readers, round {turn + 1}")
             for transport, way in random.sample(list(found), len(found)):
                 with beside[transport].used() if transport in beside else contextlib.nullcontext({}) as environment:
-                    found[transport, way].append(session.in_a_folder(
-                        "bench/tickbus-bench-sleepers", transport, way, rate, readers, 50 if session.options.tiny else MS,
-                        environment=environment, named=True))
+                    found[transport, way].append(run(session, transport, way, rate, readers, environment))
     for way in ways:
         for what, unit in WHAT.items():
             ours, zmq, theirs = ([spent(one, what, readers) for one in found.get(key, [])]
@@ -61,6 +63,23 @@ def rows_of(session, built, rate, readers, ways):
             more = f"worst {max(ours):.0f}" + (f", Aeron {statistics.median(theirs):.0f}" if theirs else "")
             yardstick = ("ZeroMQ", zmq, bound) if zmq else ()
             session.row(name(rate, readers, way, what), unit, ours, *yardstick, more=more)
+
+
+def run(session, transport, way, rate, readers, environment=None):
+    return session.in_a_folder("bench/tickbus-bench-sleepers", transport, way, rate, readers,
+                               50 if session.options.tiny else MS, environment=environment, named=True)
+
+
+def flush(session, rate):
+    """What a flush costs the writing thread, with most readers and with a single reader by turns."""
+    few, most = READERS[0], READERS[-1] if not session.options.tiny else READERS[1]
+    found = {few: [], most: []}
+    for turn in range(session.options.rounds):
+        progress(f"sleepers: flushes at {rate} records a second, round {turn + 1}")
+        for readers in random.sample(list(found), 2):
+            found[readers].append(run(session, "checked", "wait", rate, readers)["flush"])
+    session.row(f"sleepers/{rate}/flush", "ns", found[most], f"{few} reader", found[few], FLUSH_BOUND,
+                f"{most} readers; processor time with the sleep before it")
 
 
 def spent(one, what, readers):
