@@ -112,9 +112,7 @@ static void output_record(struct market *market, enum market_select select, uint
 	const uint32_t number = market->symbols[symbol].number;
 	struct market_output output = {
 		.select = select,
-		.symbol = number                            ? number
-			  : market->symbols[symbol].name[0] ? symbol
-							    : MARKET_WIDE,
+		.symbol = number ? number : symbol,
 		.time_ns = market->now_ns,
 		.data = data,
 		.length = (uint16_t)length,
@@ -252,15 +250,22 @@ static int make_trade(struct market *market, uint32_t locate, struct tb_trade *t
 	return 0;
 }
 
+/* The message changes what came before the messages that were read. */
+static void unknown(struct market *market, const char *why)
+{
+	if (market->partial)
+		count(market, MARKET_COUNTER_UNKNOWN_REFERENCE);
+	else
+		defect(market, MARKET_COUNTER_UNKNOWN_REFERENCE, why);
+}
+
 /* Counts the flags of a book change; 0 or -errno. */
 static int count_flags(struct market *market, int flags)
 {
 	if (flags <= 0)
 		return flags;
-	if (flags & BOOK_UNKNOWN && market->partial)
-		count(market, MARKET_COUNTER_UNKNOWN_REFERENCE);
-	else if (flags & BOOK_UNKNOWN)
-		defect(market, MARKET_COUNTER_UNKNOWN_REFERENCE, "it changes an unknown order");
+	if (flags & BOOK_UNKNOWN)
+		unknown(market, "it changes an unknown order");
 	if (flags & BOOK_CLAMPED)
 		defect(market, MARKET_COUNTER_CLAMPED,
 		       "it executes or cancels more than was left of its order");
@@ -358,6 +363,10 @@ static void on_broken(struct market *market, uint16_t locate, const struct itch_
 				       .source_time = market->now_ns,
 				       .size = TB_TRADE_SIZE_NULL };
 
+	if (!market->symbols[locate].name[0]) {
+		unknown(market, "it breaks a trade of a stock locate without a name");
+		return;
+	}
 	if (!wanted(market, MARKET_TRADE))
 		return;
 	output_trade(market, locate, TB_KIND_CANCEL, &gone);
@@ -535,6 +544,11 @@ static __attribute__((noinline)) int name_set(struct market *market,
 				(unsigned char)stock[i]);
 	if (!length)
 		return error_set(EBADMSG, "symbol: found only spaces, expected a name");
+	if (length == strlen(MARKET_WIDE_NAME) && memcmp(stock, MARKET_WIDE_NAME, length) == 0)
+		return error_set(EBADMSG,
+				 "symbol: found %s, which stands for the whole market, expected "
+				 "another name",
+				 MARKET_WIDE_NAME);
 	if (symbol->name[0] && message->type == 'R')
 		return symbol_rename(market, message, length);
 	if (symbol->name[0])

@@ -138,7 +138,7 @@ const struct tb_counter *market_counter_table(size_t *count);
 	  "messages whose length is wrong for their type")                                         \
 	X(BAD_VALUE, "bad_value", "messages", "messages with an impossible time, side or symbol")  \
 	X(UNKNOWN_REFERENCE, "unknown_reference", "messages",                                      \
-	  "changes of unknown orders; without effect")                                             \
+	  "changes of unknown orders, breaks of trades without a name; without effect")            \
 	X(CLAMPED, "clamped", "messages", "executions or cancels of more than was left")           \
 	X(LIVE_REFERENCE, "live_reference", "messages",                                            \
 	  "orders added under the reference of a live order, which was removed first")             \

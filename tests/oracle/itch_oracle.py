@@ -241,7 +241,11 @@ class Day:
         self.standing[locate] = (self.standing.get(locate, []) + [fields])[-TRADES_KEPT:]
 
     def broken(self, locate, match, time):
-        """The last trade that stands is the value. If it is broken, the trade before it becomes the value."""
+        """The last trade that stands is the value. If it is broken, the trade before it becomes the value. Without a
+        name the message is about no known trade."""
+        if locate not in self.names:
+            self.counts["unknown_reference"] += 1
+            return
         if self.select != "trade":
             return
         nothing = [None, match, time, None, None, None]
@@ -301,7 +305,7 @@ class Day:
         if stock is None or self.names.get(locate) == stock:
             return None
         symbol = stock.rstrip(b" ")
-        if not symbol or any(not 0x21 <= byte <= 0x7e for byte in symbol):
+        if symbol in (b"", b"market") or any(not 0x21 <= byte <= 0x7e for byte in symbol):
             return "bad_value"
         if locate in self.names and kind != b"R":
             return "name_conflict"

@@ -373,6 +373,7 @@ Test(market, size_of_a_trade_stops_below_its_null)
 	add(2, 'B', UINT32_MAX, 10000);
 	execute(2, UINT32_MAX, 2);
 	check_trade(10000, UINT32_MAX - 1, 2, 'S', "   ");
+	cr_assert_eq(answered, MARKET_DEFECT);
 	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 1);
 }
 
@@ -461,11 +462,15 @@ Test(market, trade_before_the_last_eight_does_not_come_back)
 /* The message's locate says whose trade it is. Another symbol's trade of that match stands. */
 Test(market, broken_trade_is_of_the_messages_own_symbol)
 {
+	struct itch_message directory = { .type = 'R', .locate = 6 };
+
+	memcpy(directory.directory.stock, "OTHER   ", ITCH_STOCK_BYTES);
+	send(directory);
 	add(1, 'B', 100, 10000);
 	execute(1, 10, 7);
 	break_match(6, 7);
 	cr_assert_eq(record_count, 1);
-	cr_assert_str_eq(records[0].name, MARKET_WIDE_NAME);
+	cr_assert_str_eq(records[0].name, "OTHER");
 	break_match(5, 7);
 	check_cancel(7, 2);
 }
@@ -583,6 +588,7 @@ Test(market, sizes_above_32_bits_saturate)
 	add(2, 'B', 2, 10000);
 	check_quote(10000, UINT32_MAX, NO_PRICE, 0);
 	cr_assert_eq(made(MARKET_DEPTH10)->depth10.bids[0].size, UINT32_MAX);
+	cr_assert_eq(answered, MARKET_DEFECT);
 	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 2);
 	delete (1);
 	check_quote(10000, 2, NO_PRICE, 0);
@@ -880,14 +886,29 @@ Test(market, renames_have_a_bound)
 	cr_assert_eq(answered, 0);
 }
 
-Test(market, message_without_known_symbol_goes_to_market)
+Test(market, broken_trade_of_a_locate_without_a_name_is_no_record)
 {
 	const struct itch_message message = { .type = 'B', .locate = 5, .broken = { 99 } };
 
 	send(message);
-	cr_assert_eq(record_count, 1);
-	cr_assert_str_eq(records[0].name, MARKET_WIDE_NAME);
-	cr_assert_eq(records[0].symbol, MARKET_WIDE);
+	cr_expect_eq(answered, MARKET_DEFECT);
+	market_partial(market);
+	send(message);
+	cr_expect_eq(answered, 0);
+	cr_expect_eq(record_count, 0);
+	cr_expect_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 2);
+}
+
+/* Its records would be those of the whole market. */
+Test(market, symbol_named_as_the_whole_market_is_refused)
+{
+	struct itch_message directory = { .type = 'R', .locate = 5 };
+
+	memcpy(directory.directory.stock, "market  ", ITCH_STOCK_BYTES);
+	send(directory);
+	cr_expect_eq(answered, MARKET_DEFECT);
+	cr_expect_eq(record_count, 0);
+	cr_expect_eq(counter(MARKET_COUNTER_BAD_VALUE), 1);
 }
 
 Test(market, malformed_messages_are_counted_and_have_no_effect)

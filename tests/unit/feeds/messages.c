@@ -428,12 +428,14 @@ static struct itch_message unusable(unsigned int which)
 					      .halt = { "ACME    ", 'Z', 'H' } };
 	case 5:
 		return (struct itch_message){ .type = 'E', .locate = 5, .executed = { 1, 101, 1 } };
+	case 6: /* no name */
+		return (struct itch_message){ .type = 'B', .locate = 77, .broken = { 1 } };
 	default: /* an impossible side */
 		break;
 	}
 	return message;
 }
-#define UNUSABLE 6
+#define UNUSABLE 7
 
 static void check_unusable(unsigned int which, enum feed_incomplete incomplete, int result)
 {
@@ -454,7 +456,7 @@ static void check_unusable(unsigned int which, enum feed_incomplete incomplete, 
 /* The second of two is counted, but the topics are suspect already. */
 ParameterizedTestParameters(marks, message_that_cannot_be_used_is_in_band_once)
 {
-	static const unsigned int all[UNUSABLE] = { 0, 1, 2, 3, 4, 5 };
+	static const unsigned int all[UNUSABLE] = { 0, 1, 2, 3, 4, 5, 6 };
 
 	return cr_make_param_array(const unsigned int, (void *)(uintptr_t)all, UNUSABLE);
 }
