@@ -140,29 +140,27 @@ class Choose(Bench):
         self.assertIn("appeared", process.stderr.readline())
 
         def printed(*names):
-            """Publishes A to D. The last of them proves that no other was printed."""
-            for name in "ABCD":
+            """Publishes D, A, B and C. The last of them, always in the list, proves that no other was printed."""
+            for name in "DABC":
                 bus.ask("name " + name)
             self.assertEqual([process.stdout.readline().split()[2] for _ in names], list(names))
         printed("A", "B", "C")
         self.file("B\nD\n")
         self.hang_up(process, "names: 1 added, 1 removed, now 3\n")
-        printed("B", "C", "D")
+        printed("D", "B", "C")
         self.file("B\n" + "N" * 25)
         self.hang_up(process, ":2: found ")
-        printed("B", "C", "D")
+        printed("D", "B", "C")
         os.unlink(path)
         self.hang_up(process, "No such file")
-        printed("B", "C", "D")
+        printed("D", "B", "C")
         self.file("")
         self.hang_up(process, "names: 0 added, 2 removed, now 1\n")
         printed("C")
-        bus.ask("name C")  # D stands before it, and has been read with it
-        self.assertEqual(process.stdout.readline().split()[2], "C")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual((process.returncode, out), (0, ""))
-        self.expect_sum([line.replace("tickbus cat: ", "") for line in err.splitlines()], 21)
+        self.expect_sum([line.replace("tickbus cat: ", "") for line in err.splitlines()], 20)
 
     def test_hangup_leaves_the_names_of_a_pipe(self):
         bus = self.live("known A", "known B")

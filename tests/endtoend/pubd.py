@@ -222,7 +222,7 @@ class Rows(Bench):
         for first, last in lost:
             seen.extend(range(first, last + 1))
         self.assertEqual(sorted(seen), list(range(1, head + 1)))
-        self.assertGreaterEqual(len(rows), 64)
+        self.assertGreaterEqual(len(rows), 64 - 64 // 8)  # an eighth of the ring may be reserved
         self.assertGreater(sum(last - first + 1 for first, last in lost), 0)
         # The rows equal those of the whole stream at the same sequences.
         more = ", at_end: exit, start: { subscribers: 1 }"
