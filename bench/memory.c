@@ -5,8 +5,10 @@
  *
  * A publisher has TOPICS topics, each with room for NAMES names. USED of these are added and have a
  * value. A subscriber in another process has joined all topics, begun with an image and looked a
- * name up. Printed are the KiB that each topic adds to a process. `private` are its own, `shared`
- * are pages of the topics' memory that it has touched. */
+ * name up. Then the publisher is opened again, and the subscriber does the same once more: memory
+ * that was freed may be used otherwise than new memory. Printed are the KiB that each topic adds to
+ * a process, in the end. `private` are its own, `shared` are pages of the topics' memory that it
+ * has touched. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,14 +89,12 @@ static struct tb_publisher *bus_open(void)
 	struct tb_topic_options how = { .size = sizeof(how), .slots = SLOTS, .instruments = names };
 	struct tb_schema *schema;
 	struct tb_publisher *publisher;
-	struct resident before;
 	struct tb_topic *topic;
 	char name[32];
 
 	expect(tb_schema_parse(&schema, text, strlen(text), "bench"), "schema");
 	how.schema = schema;
 	expect(tb_publisher_open(&publisher, &bus), "publisher");
-	before = resident();
 	for (unsigned int i = 0; i < topics; i++) {
 		snprintf(name, sizeof(name), "t%u", i);
 		how.name = name;
@@ -102,8 +102,6 @@ static struct tb_publisher *bus_open(void)
 		topic_fill(topic);
 	}
 	tb_schema_free(schema);
-	print("publisher", before, ", ");
-	fflush(stdout);
 	return publisher;
 }
 
@@ -124,7 +122,30 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	(void)record;
 }
 
-static void read_all(void)
+/* Until `count` images are complete. */
+static void read_to(struct tb_subscriber *subscriber, unsigned int count)
+{
+	while (completes < count) {
+		const int found = tb_poll(subscriber, 4096);
+
+		expect(found, "poll");
+		if (found == 0)
+			expect(tb_wait(subscriber, 100), "wait");
+	}
+}
+
+static void names_look_up(struct tb_subscription *subscription)
+{
+	char name[32];
+
+	for (unsigned int i = 0; i < topics; i++) {
+		snprintf(name, sizeof(name), "t%u", i);
+		expect(tb_source_instrument(tb_subscription_source(subscription, name), "NAME0"),
+		       "instrument");
+	}
+}
+
+static void read_all(int done)
 {
 	const struct tb_subscriber_options bus = { .size = sizeof(bus),
 						   .address = "shm:bench-memory",
@@ -136,23 +157,16 @@ static void read_all(void)
 	struct tb_subscription *subscription;
 	struct tb_subscriber *subscriber;
 	struct resident before;
-	char name[32];
 
 	expect(tb_subscriber_open(&subscriber, &bus), "subscriber");
 	before = resident();
 	expect(tb_subscribe(subscriber, ">", &how, &subscription), "subscribe");
-	while (completes < topics) {
-		const int found = tb_poll(subscriber, 4096);
-
-		expect(found, "poll");
-		if (found == 0)
-			expect(tb_wait(subscriber, 100), "wait");
-	}
-	for (unsigned int i = 0; i < topics; i++) {
-		snprintf(name, sizeof(name), "t%u", i);
-		expect(tb_source_instrument(tb_subscription_source(subscription, name), "NAME0"),
-		       "instrument");
-	}
+	read_to(subscriber, topics);
+	names_look_up(subscription);
+	if (write(done, "", 1) != 1)
+		machine_fail("the publisher failed");
+	read_to(subscriber, 2 * topics);
+	names_look_up(subscription);
 	print("subscriber", before, "}\n");
 	tb_subscriber_close(subscriber);
 }
@@ -160,7 +174,8 @@ static void read_all(void)
 int main(int argc, char **argv)
 {
 	struct tb_publisher *publisher;
-	int ready[2], status;
+	struct resident before;
+	int ready[2], done[2], status;
 	char byte = 0;
 	pid_t child;
 
@@ -169,7 +184,7 @@ int main(int argc, char **argv)
 	topics = (unsigned int)strtoul(argv[1], NULL, 10);
 	names = (unsigned int)strtoul(argv[2], NULL, 10);
 	used = (unsigned int)strtoul(argv[3], NULL, 10);
-	if (topics == 0 || used == 0 || used > names || pipe(ready) < 0)
+	if (topics == 0 || used == 0 || used > names || pipe(ready) < 0 || pipe(done) < 0)
 		machine_fail("%s: wrong arguments", argv[0]);
 	printf("{");
 	fflush(stdout);
@@ -179,11 +194,19 @@ int main(int argc, char **argv)
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (read(ready[0], &byte, 1) == 1)
-			read_all();
+			read_all(done[1]);
 		exit(0);
 	}
+	close(done[1]);
+	before = resident();
 	publisher = bus_open();
-	if (write(ready[1], &byte, 1) != 1 || wait(&status) < 0 || status != 0)
+	if (write(ready[1], &byte, 1) != 1 || read(done[0], &byte, 1) != 1)
+		machine_fail("the subscriber failed");
+	tb_publisher_close(publisher);
+	publisher = bus_open();
+	print("publisher", before, ", ");
+	fflush(stdout);
+	if (wait(&status) < 0 || status != 0)
 		machine_fail("the subscriber failed");
 	tb_publisher_close(publisher);
 	return 0;

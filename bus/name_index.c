@@ -6,8 +6,9 @@
 #include "bus/name_index.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "bus/sparse.h"
 
 #define PAGE_BUCKETS 512
 #define PAGE_NAMES   176 /* on average; more of them split a page */
@@ -19,13 +20,13 @@ int name_index_open(struct name_index *index, const char *names, size_t stride, 
 				      .pages_max = capacity / PAGE_NAMES + 1,
 				      .pages = 1,
 				      .base = 1 };
-	index->buckets = calloc(index->pages_max, PAGE_BUCKETS * sizeof(*index->buckets));
+	index->buckets = sparse_new(index->pages_max, PAGE_BUCKETS * sizeof(*index->buckets));
 	return index->buckets ? keyed_open(&index->key) : -ENOMEM;
 }
 
 void name_index_close(struct name_index *index)
 {
-	free(index->buckets);
+	sparse_free(index->buckets, index->pages_max, PAGE_BUCKETS * sizeof(*index->buckets));
 	*index = (struct name_index){ 0 };
 }
 

@@ -2,17 +2,17 @@
 #include "publisher/names.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bus/error.h"
+#include "bus/sparse.h"
 
 int names_open(struct names *names, uint32_t capacity)
 {
 	int result = -ENOMEM;
 
 	*names = (struct names){ .capacity = capacity };
-	names->entries = calloc(capacity, sizeof(*names->entries));
+	names->entries = sparse_new(capacity, sizeof(*names->entries));
 	if (names->entries)
 		result = name_index_open(&names->index, names->entries[0].name,
 					 sizeof(*names->entries), capacity);
@@ -24,7 +24,7 @@ int names_open(struct names *names, uint32_t capacity)
 void names_close(struct names *names)
 {
 	name_index_close(&names->index);
-	free(names->entries);
+	sparse_free(names->entries, names->capacity, sizeof(*names->entries));
 	*names = (struct names){ 0 };
 }
 

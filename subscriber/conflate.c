@@ -44,6 +44,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus/sparse.h"
 #include "subscriber/reader.h"
 
 static size_t words_of(uint32_t bits)
@@ -82,8 +83,8 @@ struct conflate *conflate_new(const struct region_shape *shape, const uint64_t *
 		conflate->in_order |= bit_of(exempt, kind) && record_is_value((uint8_t)kind, 0);
 	conflate->interval_ns = interval_ns;
 	conflate->ends_ns = now_ns + interval_ns;
-	conflate->seen = calloc(shape->capacity, sizeof(*conflate->seen));
-	conflate->held = calloc(shape->capacity, sizeof(*conflate->held));
+	conflate->seen = sparse_new(shape->capacity, sizeof(*conflate->seen));
+	conflate->held = sparse_new(shape->capacity, sizeof(*conflate->held));
 	conflate->delivered = calloc(words, sizeof(*conflate->delivered));
 	conflate->due = calloc(words, sizeof(*conflate->due));
 	conflate->late = calloc(words, sizeof(*conflate->late));
@@ -98,8 +99,8 @@ void conflate_free(struct conflate *conflate)
 {
 	if (!conflate)
 		return;
-	free(conflate->seen);
-	free(conflate->held);
+	sparse_free(conflate->seen, conflate->capacity, sizeof(*conflate->seen));
+	sparse_free(conflate->held, conflate->capacity, sizeof(*conflate->held));
 	free(conflate->delivered);
 	free(conflate->due);
 	free(conflate->late);

@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus/sparse.h"
 #include "subscriber/fetch.h"
 #include "subscriber/reader.h"
 #include "subscriber/value_reads.h"
@@ -57,10 +58,10 @@ struct image *image_new(const struct region_shape *shape)
 
 	if (!image)
 		return NULL;
-	image->seen = calloc(shape->capacity, sizeof(*image->seen));
+	image->capacity = shape->capacity;
+	image->seen = sparse_new(shape->capacity, sizeof(*image->seen));
 	image->delivered = calloc(words, sizeof(*image->delivered));
 	image->open_slots = calloc(words, sizeof(*image->open_slots));
-	image->capacity = shape->capacity;
 	image->marks_messages = shape->flags & REGION_FLAG_MARKS_MESSAGES;
 	if (image->seen && image->delivered && image->open_slots)
 		return image;
@@ -72,7 +73,7 @@ void image_free(struct image *image)
 {
 	if (!image)
 		return;
-	free(image->seen);
+	sparse_free(image->seen, image->capacity, sizeof(*image->seen));
 	free(image->delivered);
 	free(image->open_slots);
 	free(image);

@@ -13,6 +13,7 @@
 #include "bus/error.h"
 #include "bus/record.h"
 #include "bus/region.h"
+#include "bus/sparse.h"
 #include "subscriber/choice.h"
 #include "subscriber/conflate.h"
 #include "subscriber/glance.h"
@@ -20,13 +21,19 @@
 #include "subscriber/pull_watch.h"
 #include "tickbus/schema.h"
 
+void mapping_names_free(struct mapping *mapping)
+{
+	sparse_free(mapping->names, mapping->shape.capacity, sizeof(*mapping->names));
+	mapping->names = NULL;
+}
+
 void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 {
 	if (mapping->view)
 		glance_wake_all(subscriber); /* L-I4 */
 	if (mapping->remote)
 		subscriber->ops->remote_close(mapping->remote);
-	free(mapping->names);
+	mapping_names_free(mapping);
 	name_index_close(&mapping->name_index);
 	image_free(mapping->image);
 	choice_close(mapping->choice);
@@ -70,7 +77,7 @@ int mapping_open(struct tb_subscriber *subscriber, const struct tb_schema *schem
 			EPROTO,
 			"topic %s: its records have no check, so only shared memory serves it",
 			topic->name);
-	mapping->names = calloc(mapping->shape.capacity, sizeof(*mapping->names));
+	mapping->names = sparse_new(mapping->shape.capacity, sizeof(*mapping->names));
 	if (!mapping->names)
 		return error_set(ENOMEM, "topic %s: no memory for %" PRIu32 " names", topic->name,
 				 mapping->shape.capacity);

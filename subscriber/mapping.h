@@ -11,5 +11,6 @@ int mapping_open(struct tb_subscriber *, const struct tb_schema *,
 		 const struct control_message *grant, struct mapping *);
 /* Takes a mapping that is zeroed or half open, too. */
 void mapping_close(struct tb_subscriber *, struct mapping *);
+void mapping_names_free(struct mapping *);
 
 #endif

@@ -31,6 +31,7 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/region.h"
+#include "bus/sparse.h"
 #include "subscriber/choice_scan.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
@@ -63,7 +64,7 @@ int pull_watch_open(const struct tb_subscription *subscription, const struct con
 		return error_set(ENOMEM, "topic %s: no memory for a watch list", topic->name);
 	watch->capacity = capacity;
 	watch->torn = calloc(words_of(capacity), sizeof(*watch->torn));
-	watch->seen = calloc(capacity, sizeof(*watch->seen));
+	watch->seen = sparse_new(capacity, sizeof(*watch->seen));
 	watch->tries = calloc(capacity, sizeof(*watch->tries));
 	if (!watch->torn || !watch->seen || !watch->tries) {
 		pull_watch_close(watch);
@@ -79,7 +80,7 @@ void pull_watch_close(struct watch *watch)
 	if (!watch)
 		return;
 	free(watch->torn);
-	free(watch->seen);
+	sparse_free(watch->seen, watch->capacity, sizeof(*watch->seen));
 	free(watch->tries);
 	free(watch);
 }

@@ -275,7 +275,7 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 		join_end(subscriber, source->mapping.shape.topic_id, source->mapping.shape.epoch);
 		return 0;
 	}
-	free(mapping->names);
+	mapping_names_free(mapping);
 	mapping->names = source->mapping.names; /* held records need theirs (C-I4) */
 	source->mapping.names = NULL;
 	image_free(mapping->image); /* the program's table is that of the epoch */
