@@ -357,8 +357,8 @@ void writer_aim(struct tb_topic *topic)
 /* All unusual cases go elsewhere, so that this function saves no registers. */
 TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 {
-	if (__builtin_expect(!topic, 0))
-		return error_null("topic");
+	if (__builtin_expect(!topic || !update, 0))
+		return error_null(topic ? "struct tb_update" : "topic");
 	if (__builtin_expect(
 		    update->length != topic->usual_bytes || update->size < sizeof(*update) ||
 			    !kind_ours(update->kind) || update->instrument >= topic->names.count ||

@@ -173,7 +173,7 @@ TB_API int tb_instrument(struct tb_topic *topic, const char *name);
 
 /* Writes one record.
  *
- * -EINVAL: instrument, kind, length or data. -ESHUTDOWN: the topic has ended. */
+ * -EINVAL: instrument, kind, length or data, or no update. -ESHUTDOWN: the topic has ended. */
 TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update);
 
 /* Makes all records written so far known to readers: moves the head, and wakes sleepers. Needed

@@ -725,6 +725,8 @@ Test(stream, null_payload_is_refused)
 
 	cr_expect_eq(tb_publish(topic, &update), -EINVAL);
 	cr_expect_str_eq(tb_error(), "topic t: found a payload of 8 bytes at NULL");
+	cr_expect_eq(tb_publish(topic, NULL), -EINVAL);
+	cr_expect_str_eq(tb_error(), "tb_publish: found NULL, expected a struct tb_update");
 	update.length = 0;
 	cr_expect_eq(tb_publish(topic, &update), 0);
 	cr_expect_eq(tb_topic_sequence(topic), 1);
