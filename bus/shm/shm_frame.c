@@ -42,7 +42,7 @@ int shm_frame_receive(int socket, struct shm_frame *frame)
 		return -EPERM;
 	if (look < 0)
 		return received(&header, -1, -look);
-	got = recvmsg(socket, &header, MSG_DONTWAIT);
+	got = shm_rights_receive(socket, &header, 0);
 	return received(&header, got, errno);
 }
 
@@ -68,7 +68,7 @@ int shm_frame_receive_given(int socket, struct shm_frame *frame, int *fd)
 				 .msg_iovlen = 1,
 				 .msg_control = control,
 				 .msg_controllen = sizeof(control) };
-	const ssize_t got = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	const ssize_t got = shm_rights_receive(socket, &header, 0);
 	int result = received(&header, got, errno);
 	char why[FABRIC_REASON_BYTES];
 	const char *wrong = NULL;

@@ -23,12 +23,22 @@ int shm_rights_send(int socket, const struct iovec *parts, size_t count, int fd,
 	return sendmsg(socket, &header, flags | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+/* A Unix socket reports that error once, and then what is queued. */
+ssize_t shm_rights_receive(int socket, struct msghdr *header, int flags)
+{
+	ssize_t got = recvmsg(socket, header, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (got < 0 && errno == ECONNRESET)
+		got = recvmsg(socket, header, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	return got;
+}
+
 /* Without room for descriptors the kernel makes none, and MSG_CTRUNC says that there are some. */
 int shm_rights_look(int socket)
 {
 	struct msghdr header = { 0 };
 
-	if (recvmsg(socket, &header, MSG_PEEK | MSG_DONTWAIT) < 0)
+	if (shm_rights_receive(socket, &header, MSG_PEEK) < 0)
 		return -errno;
 	return (header.msg_flags & MSG_CTRUNC) != 0;
 }
@@ -46,8 +56,7 @@ bool shm_rights_drain(int socket)
 		struct msghdr header = { .msg_control = identity,
 					 .msg_controllen = sizeof(identity) };
 
-		if (recvmsg(socket, &header, MSG_PEEK | MSG_DONTWAIT) < 0 ||
-		    header.msg_controllen == 0)
+		if (shm_rights_receive(socket, &header, MSG_PEEK) < 0 || header.msg_controllen == 0)
 			return true;
 		if (header.msg_flags & MSG_CTRUNC)
 			return false;

@@ -10,6 +10,9 @@
 
 /* Sends a message, with a descriptor unless fd is -1. 0 or -errno. */
 int shm_rights_send(int socket, const struct iovec *parts, size_t count, int fd, int flags);
+/* recvmsg() that does not wait. What came before the end is received, although the other side did
+ * not read all that it was sent (ECONNRESET). */
+ssize_t shm_rights_receive(int socket, struct msghdr *, int flags);
 /* Looks at the message that waits, and takes nothing: 1 if it has descriptors, 0 if not (also at
  * the end of the connection), -errno. */
 int shm_rights_look(int socket);

@@ -20,13 +20,13 @@ enum porter_what {
 	PORTER_WANT,        /* to the porter: take up to `number` frames, as they come */
 	PORTER_FRAME,       /* body: a frame that came with a memfd. Carries the memfd. The last
 			     * answer, if number is 0 */
-	PORTER_CALL, /* to the porter, if it was silent: answer PORTER_DONE unless a frame waits */
-	PORTER_DONE, /* it takes no more. Sent before a frame without descriptors */
-	PORTER_VERDICT, /* body: why the connection cannot go on; number: errno. Then it ends */
-	PORTER_HOLD,    /* to the porter: share this connection; number: its slot */
-	PORTER_END,     /* to the porter: the publisher closed the connection of this slot. Its
-			 * PORTER_DONE says that the slot is free */
-	PORTER_LISTEN,  /* to the porter: share this listening socket instead of the earlier */
+	PORTER_CALL,        /* to the porter, if it was silent: answer PORTER_DONE */
+	PORTER_DONE,        /* it takes no more. Sent before a frame without descriptors */
+	PORTER_VERDICT,     /* body: why the connection cannot go on; number: errno. Then it ends */
+	PORTER_HOLD,        /* to the porter: share this connection; number: its slot */
+	PORTER_END,         /* to the porter: the publisher closed the connection of this slot. Its
+			     * PORTER_DONE says that the slot is free */
+	PORTER_LISTEN,      /* to the porter: share this listening socket instead of the earlier */
 };
 
 #define PORTER_SLOTS_MAX (1U << 20)

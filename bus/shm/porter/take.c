@@ -69,7 +69,7 @@ static bool frame_take(int pair, int socket, uint32_t left)
 				 .msg_iovlen = 1,
 				 .msg_control = control,
 				 .msg_controllen = sizeof(control) };
-	ssize_t got = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	const ssize_t got = shm_rights_receive(socket, &header, 0);
 	char why[FABRIC_REASON_BYTES];
 	const char *wrong;
 	unsigned int count;
