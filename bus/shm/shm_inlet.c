@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Z3  A subscriber installs no descriptor but memfds. A frame with descriptors stays in the queue
- *     until the porter takes it. The porter shares the socket right after it is connected. If the
- *     subscriber ends later, however that happens, the porter closes what is queued.
+/* Z3  From a user that it does not trust (Z7) a subscriber installs no descriptor but memfds. A
+ *     frame with descriptors stays in the queue until the porter takes it. The porter shares the
+ *     socket right after it is connected. If the subscriber ends later, however that happens, the
+ *     porter closes what is queued.
  * Z4  While the porter takes frames, no other frame is received: frames keep their order. After a
  *     frame it waits for more, so a single request serves many joins. It stops at a frame without
  *     descriptors. If it is silent for QUIET_MS, it is called. If it does not answer for ANSWER_MS,
  *     and then for LAST_MS, it hangs, and the connection ends. The clock may have jumped, for
  *     example while both processes were stopped: each time begins when this process finds that the
  *     time before has passed.
- * Z7  From root and from its own user a subscriber takes descriptors itself. A descriptor whose
- *     close waits does what these users could do by a signal. */
+ * Z7  From root and from its own user a subscriber takes descriptors itself, whatever they are.
+ *     Their publisher can make it wait in close() (shm_trust.h). */
 #include "bus/shm/shm_inlet.h"
 
 #include <errno.h>

@@ -6,7 +6,12 @@
 #include "bus/shm/shm_location.h"
 
 /* In a user namespace all users that it does not know have one number, perhaps this process's. */
-bool shm_trusts(uid_t listener)
+bool shm_trusts(uid_t peer)
 {
-	return listener == 0 || (listener == geteuid() && shm_user_is_known(listener));
+	uid_t real, effective, saved;
+
+	if (peer == 0)
+		return true;
+	return getresuid(&real, &effective, &saved) == 0 && peer == real && peer == effective &&
+	       peer == saved && shm_user_is_known(peer);
 }
