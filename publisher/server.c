@@ -118,10 +118,7 @@ static uint32_t topic_changed(struct tb_publisher *publisher, struct tb_topic *t
 static void server_signalled(struct tb_publisher *publisher)
 {
 	uint32_t realms = 0, joins = 0, left = publisher->topic_count;
-	eventfd_t count;
 
-	if (eventfd_read(publisher->event_fd, &count) < 0 && !publisher->signals_left)
-		return;
 	for (; left > 0 && joins < JOINS_OF_A_TURN; left--) {
 		struct tb_topic *topic =
 			publisher->topics[publisher->signals_first++ % publisher->topic_count];
@@ -200,15 +197,26 @@ static void server_pulse(struct tb_publisher *publisher)
 		endpoint_log_second(&publisher->endpoints[i]);
 }
 
+/* What woke the thread. The timer only wakes; the clock decides whether a pulse is due. */
+static void server_event(struct tb_publisher *publisher, void *what)
+{
+	struct endpoint *endpoint = what;
+	uint64_t count;
+
+	if (what == &publisher->timer_fd)
+		(void)!read(publisher->timer_fd, &count, sizeof(count));
+	else if (what == &publisher->event_fd)
+		publisher->signals_left |= read(publisher->event_fd, &count, sizeof(count)) > 0;
+	else
+		endpoint->listener->ops->listener_poll(endpoint->listener);
+}
+
 static void server_work(struct tb_publisher *publisher, const struct epoll_event *events, int count)
 {
-	for (int i = 0; i < count; i++) {
-		struct endpoint *endpoint = events[i].data.ptr;
-
-		if (endpoint)
-			endpoint->listener->ops->listener_poll(endpoint->listener);
-	}
-	server_signalled(publisher);
+	for (int i = 0; i < count; i++)
+		server_event(publisher, events[i].data.ptr);
+	if (publisher->signals_left)
+		server_signalled(publisher);
 	if (announce_due(publisher))
 		announce_repeat(publisher);
 	if (pulse_due(publisher))
@@ -228,11 +236,8 @@ static bool server_take(struct tb_publisher *publisher, int wait_ms)
 {
 	struct epoll_event events[16];
 	const int count = epoll_wait(publisher->epoll_fd, events, 16, wait_ms);
-	uint64_t ticks;
 	bool done;
 
-	/* The timer only wakes; the clock decides whether a pulse is due. */
-	(void)!read(publisher->timer_fd, &ticks, sizeof(ticks));
 	publisher_lock(publisher);
 	server_work(publisher, events, count);
 	done = closing_done(publisher);
@@ -309,7 +314,8 @@ int server_tick(struct tb_publisher *publisher)
 
 int server_open(struct tb_publisher *publisher)
 {
-	struct epoll_event event = { .events = EPOLLIN };
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &publisher->event_fd };
+	struct epoll_event tick = { .events = EPOLLIN, .data.ptr = &publisher->timer_fd };
 
 	publisher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	publisher->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -318,7 +324,7 @@ int server_open(struct tb_publisher *publisher)
 	if (publisher->epoll_fd < 0 || publisher->event_fd < 0 || publisher->timer_fd < 0 ||
 	    timer_pace(publisher, PULSE_QUARTER_MS(publisher)) < 0 ||
 	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->event_fd, &event) < 0 ||
-	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->timer_fd, &event) < 0)
+	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->timer_fd, &tick) < 0)
 		return error_set(errno,
 				 "bus %s: cannot create the control thread's descriptors: %s",
 				 publisher->name, strerror(errno));

@@ -275,7 +275,7 @@ struct tb_publisher {
 	uint64_t tick_due_ns;   /* the same; 0: no topic has notices */
 	uint32_t tick_first;    /* index of the topic that the next tick begins with */
 	uint32_t signals_first; /* the same, of the next look for signals */
-	bool signals_left;      /* the last look for signals did not reach all topics */
+	bool signals_left;      /* no look for signals has reached all topics since the last came */
 	uint32_t sleepers_left; /* topics whose sleepers are not looked at since the pulse */
 };
 

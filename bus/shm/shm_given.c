@@ -22,7 +22,6 @@ static bool hole_find(int fd, int seals, off_t *hole, off_t *size)
 		return false;
 	*size = status.st_size;
 	*hole = lseek(fd, 0, SEEK_HOLE);
-	lseek(fd, 0, SEEK_SET); /* the position is the subscriber's */
 	return *hole >= 0 && *hole < *size;
 }
 

@@ -7,8 +7,9 @@
  *     So a user that only connects takes places from itself.
  * H2  No descriptor is received from a client: closing it could wait as long as its sender likes.
  *     The kernel refuses to send it, or it stays in the queue and ends the connection (Z5).
- * H6  A peer gets a read-only open file that no other process has. Its flags, its locks and its
- *     position would otherwise be shared, and its locks would stay when the peer is gone.
+ * H6  A peer of another user gets a read-only open file that no other process has. Its flags, its
+ *     locks and its position would otherwise be shared, and its locks would stay when the peer is
+ *     gone. Peers of root and of the publisher's own user share a file: they could stop it anyway.
  * H8  A good peer that is stopped leaves at most a welcome, answers and offers unread. Offers take
  *     half of its queue. A peer that leaves more bytes or descriptors is full. It is dropped if it
  *     takes nothing for STALLED_S.
@@ -41,6 +42,7 @@
 #include "bus/shm/shm_hold.h"
 #include "bus/shm/shm_search.h"
 #include "bus/shm/shm_site.h"
+#include "bus/shm/shm_trust.h"
 #include "bus/shm/shm_waits.h"
 #include "tickbus/error.h"
 
@@ -55,11 +57,12 @@
 #define ENDED_LOOKS       64 /* twice a second */
 #define STALLED           "it has not read its messages for " BOUND_TEXT(STALLED_S) " s"
 
-/* H6. The descriptor that the next peer gets: each has an open file of its own. */
+/* H6. The descriptor that the next peer gets. */
 struct shm_exposure {
 	struct exposure base;
-	int memory; /* its descriptor, the publisher's own */
-	int fd;     /* -1: none could be opened */
+	int memory;  /* its descriptor, the publisher's own */
+	int fd;      /* -1: none could be opened */
+	bool shared; /* trusted peers have its open file, so no other peer may get it */
 };
 
 struct shm_peer {
@@ -73,6 +76,7 @@ struct shm_peer {
 	bool is_listed;
 	uint64_t full_ms, full_taken; /* when it was listed, and what it had taken then */
 	struct ucred credentials;
+	bool trusted; /* it may share open files (H6) */
 };
 TAILQ_HEAD(shm_peers, shm_peer);
 
@@ -445,18 +449,28 @@ static void peer_dropped(struct shm_listener *listener, struct shm_peer *peer, c
 	peers_lost(&peer->base, why);
 }
 
-static int exposure_ready(struct shm_exposure *exposure)
+static void exposure_open(struct shm_exposure *exposure)
 {
-	if (exposure->fd < 0)
-		exposure->fd = memory_reader(exposure->memory);
+	if (exposure->fd >= 0)
+		close(exposure->fd);
+	exposure->fd = memory_reader(exposure->memory);
+	exposure->shared = false;
+}
+
+static int exposure_ready(struct shm_exposure *exposure, bool trusted)
+{
+	if (exposure->fd < 0 || (exposure->shared && !trusted))
+		exposure_open(exposure);
 	return exposure->fd < 0 ? exposure->fd : 0;
 }
 
 /* Opens the next peer's file now, so that a flood of connections cannot take its descriptor. */
-static void exposure_handed(struct shm_exposure *exposure)
+static void exposure_handed(struct shm_exposure *exposure, bool trusted)
 {
-	close(exposure->fd);
-	exposure->fd = memory_reader(exposure->memory);
+	if (trusted)
+		exposure->shared = true;
+	else
+		exposure_open(exposure);
 }
 
 /* SIOCOUTQ counts what the kernel compares with SO_SNDBUF: the bytes of its buffers. */
@@ -498,7 +512,7 @@ static int peer_send(struct shm_peer *peer, uint32_t kind, const void *body, siz
 {
 	struct shm_listener *listener = (struct shm_listener *)peer->base.base.listener;
 	struct shm_exposure *exposure = (struct shm_exposure *)given;
-	int result = exposure ? exposure_ready(exposure) : 0;
+	int result = exposure ? exposure_ready(exposure, peer->trusted) : 0;
 
 	if (result < 0)
 		return result;
@@ -510,7 +524,7 @@ static int peer_send(struct shm_peer *peer, uint32_t kind, const void *body, siz
 		return result;
 	shm_flight_sent(&peer->flight, listener->costs.of[bytes / SHM_COST_STEP], exposure);
 	if (exposure)
-		exposure_handed(exposure);
+		exposure_handed(exposure, peer->trusted);
 	if (is_full(listener, peer))
 		full_list(listener, peer);
 	return 0;
@@ -544,6 +558,7 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 	} else {
 		shm_wait_end(&listener->waits, &peer->wait);
 		peer->base.up = true;
+		peer->trusted = shm_trusts(peer->credentials.uid);
 		result = peer_send(peer, SHM_WELCOME, answer.welcome, answer.welcome_bytes,
 				   answer.given);
 	}
@@ -775,7 +790,7 @@ int shm_expose(struct listener *base, const struct memory *memory, uint32_t real
 	exposure->base.ops = base->ops;
 	exposure->memory = memory->fd;
 	exposure->fd = -1;
-	result = exposure_ready(exposure);
+	result = exposure_ready(exposure, false);
 	if (result == 0)
 		*out = &exposure->base;
 	else
@@ -799,10 +814,11 @@ void shm_withdraw(struct exposure *base)
 int shm_key(struct exposure *exposure, struct peer *base, struct fabric_key *key)
 {
 	struct shm_listener *listener = (struct shm_listener *)base->listener;
-	const int result = shm_flight_share(&listener->flights, &((struct shm_peer *)base)->flight);
+	struct shm_peer *peer = (struct shm_peer *)base;
+	const int result = shm_flight_share(&listener->flights, &peer->flight);
 
 	*key = (struct fabric_key){ 0 };
-	return result < 0 ? result : exposure_ready((struct shm_exposure *)exposure);
+	return result < 0 ? result : exposure_ready((struct shm_exposure *)exposure, peer->trusted);
 }
 
 int shm_send(struct peer *base, const void *message, size_t bytes, struct exposure *given)

@@ -12,8 +12,8 @@
 #include "bus/error.h"
 
 #define SPIN_NS      10000          /* of PACE_BACKOFF: as late as a sleep often ends */
-#define SPIN_SHARE   16             /* of all time, at most a part in so many is spun */
-#define SLEEP_MIN_NS 20000          /* of a sleep that no spin follows: messages pass together */
+#define SPIN_SHARE   16             /* at most 1/16 of all time is spun */
+#define SLEEP_MIN_NS 20000          /* the shortest sleep: more messages are due after it */
 #define SLEEP_MAX_NS 3600000000000u /* a longer wait calls ppoll again */
 
 int pace_open(struct pace *pace, uint32_t speed_milli)

