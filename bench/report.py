@@ -158,7 +158,7 @@ def markdown(run, plots):
                    if run["counts"] is False else []),
                  *(f"{words}." for key in sorted(run["notes"]) for words in run["notes"][key]),
                  table.summary(run["results"], run["cores"], run["thrown_away"]) + "."]
-    parts = ["# Figures", "`scripts/bench --report` writes this file. [performance.md](../performance.md) explains the "
+    parts = ["# Figures", "`scripts/bench --report` writes this file. `docs/performance.md` explains the "
              "rows.", "\n".join(f"- {words}" for words in about_run)]
     if plots:
         parts += ["The plots have a logarithmic axis. A point is the median of the short runs. Its line goes from the "

@@ -170,6 +170,9 @@ static bool read_field(struct reading *reading, const struct located_node *node,
 	type = located_need(&reading->errors, node, "type", "a type");
 	if (!read_type(reading, type, field)) {
 		field->type = 0;
+		if (located_get(node, "name")) /* padding has none */
+			field->name =
+				read_name(reading, located_get(node, "name"), names_check_field);
 		return false;
 	}
 	if (field->type == TB_TYPE_PAD) {
@@ -271,8 +274,9 @@ static uint32_t read_fields(struct reading *reading, const struct located_node *
 	for (const struct located_node *node = list->first; node; node = node->next) {
 		struct tb_field *field = &(*fields)[(*count)++];
 
-		if (!read_field(reading, node, field, members) ||
-		    name_again(reading, node, *fields, field))
+		const bool right = read_field(reading, node, field, members);
+
+		if (name_again(reading, node, *fields, field) || !right)
 			continue;
 		/* After a wrong field, all offsets would be wrong. */
 		if (reading->errors.count == errors)

@@ -36,9 +36,9 @@ static __attribute__((noinline)) int values_check(const struct tb_source *source
 		return result;
 	if (!(source->mapping.shape.flags & REGION_FLAG_LAST_VALUE))
 		return error_set(EOPNOTSUPP,
-				 "%s: topic %s has no last values; its publisher decides that "
+				 "topic %s has no last values; its publisher decides that "
 				 "(last_value, TB_TOPIC_NO_LAST_VALUE)",
-				 call, source->name);
+				 source->name);
 	if (source->subscription->options.flags & TB_STRICT)
 		return error_set(EINVAL,
 				 "%s: found a subscription with TB_STRICT, expected another: only "

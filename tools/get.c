@@ -109,8 +109,10 @@ static int instruments_all(struct get *get, const struct tb_source *source)
 
 static int values_print(struct get *get, const struct tb_source *source)
 {
-	int result;
+	int result = tb_get_many(source, NULL, 0, on_value, get);
 
+	if (result == -EOPNOTSUPP) /* a topic without values, whatever its instruments are */
+		return command_failed(get->command, result);
 	rows_header(&get->rows, tb_source_schema(source));
 	result = *get->names ? instruments_named(get, source) : instruments_all(get, source);
 	if (result == 0 && get->count > 0)

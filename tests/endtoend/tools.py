@@ -385,10 +385,10 @@ class Tools(Bench):
     def test_get_of_a_topic_without_values_is_refused_with_3(self):
         bus = self.bus()
         bus.ask("plain")
-        for names in ([], ["ACME"]):
+        for names in ([], ["ACME"], ["NOSUCH"], ["ACME", "NOSUCH"]):
             out, messages = self.get(3, "t.plain", *names)
             self.assertEqual(out, [])
-            self.assertEqual(messages, ["tb_get_many: topic t.plain has no last values; its publisher decides that "
+            self.assertEqual(messages, ["topic t.plain has no last values; its publisher decides that "
                                         "(last_value, TB_TOPIC_NO_LAST_VALUE)"])
 
     def test_get_of_a_pattern_is_a_usage_error(self):

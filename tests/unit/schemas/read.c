@@ -202,7 +202,13 @@ static const char *const cases[][2] = {
 	{ "name: T\nversion: 0\nfields:\n- {name: X, type: u7, doc: d}\n",
 	  "t.yaml:1:7: name: found \"T\", expected " NAME_EXPECTED "\n"
 	  "t.yaml:2:10: version: found \"0\", expected a whole number from 1 to 65535\n"
-	  "t.yaml:4:19: fields[0].type: found \"u7\", expected " TYPES },
+	  "t.yaml:4:19: fields[0].type: found \"u7\", expected " TYPES "\n"
+	  "t.yaml:4:10: fields[0].name: found \"X\", expected " NAME_EXPECTED },
+	{ HEAD X "- {name: x, type: u7, doc: d}\n- {name: x, type: u8, optional: 7, doc: d}\n",
+	  "t.yaml:5:19: fields[1].type: found \"u7\", expected " TYPES "\n"
+	  "t.yaml:5:10: fields[1].name: found x again, expected each name once\n"
+	  "t.yaml:6:33: fields[2].optional: found \"7\", expected true or false\n"
+	  "t.yaml:6:10: fields[2].name: found x again, expected each name once" },
 	/* refusals of the YAML reader */
 	{ "name: *a\nversion: 1\nfields:\n- {name: x, type: u8, doc: &d d}\n",
 	  "t.yaml:1:7: name: found an alias, expected a plain value: put a text that begins with * "
