@@ -206,6 +206,9 @@ int memory_create_on(struct memory *memory, const char *name, size_t bytes, int 
 				 "memory %s: readers could %s: this kernel does not enforce its "
 				 "seals; expected Linux 5.12 or later",
 				 name, leave);
+	if (result == -EMFILE || result == -ENFILE)
+		return error_set(-result, "memory %s: no descriptor is left: %s (see ulimit -n)",
+				 name, strerror(-result));
 	if (result < 0)
 		return error_set(-result, "memory %s: cannot allocate %zu bytes: %s%s", name, bytes,
 				 strerror(-result), result == -EFBIG ? " (see ulimit -f)" : "");

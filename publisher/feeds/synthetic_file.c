@@ -112,7 +112,7 @@ static int open_file(struct output *output)
 	}
 	output->fd = open(name, flags, 0666);
 	if (output->fd < 0)
-		return error_set(errno, "%s: cannot create: %s", name, strerror(errno));
+		return error_set(errno, "%s: cannot create: %s", output->path, strerror(errno));
 	return 0;
 }
 
@@ -121,6 +121,11 @@ static int open_output(struct output *output, const char *path)
 	size_t length = strlen(path);
 
 	*output = (struct output){ .path = path, .fd = -1 };
+	if (length >= 3 && !strcmp(path + length - 3, ".gz"))
+		return error_set(EINVAL,
+				 "%s: found a name with .gz, expected another: only .zst is "
+				 "compressed",
+				 path);
 	output->gathered = malloc(GATHER);
 	if (!output->gathered)
 		return error_set(ENOMEM, "%s: no memory", path);

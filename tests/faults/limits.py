@@ -62,6 +62,7 @@ class Descriptors(Limited):
             errors += 1
             self.assertEqual(status, 1, log)
             self.assertRegex(log, "descriptors|Too many open files")
+            self.assertNotIn("cannot allocate", log)
             self.assertNotRegex(log, r"error address \S+ Too many")  # the message must name the resource
         else:
             self.fail("no limit was enough")

@@ -319,7 +319,9 @@ Test(synthetic_file, missing_folder_or_limit_is_reported)
 	struct synthetic_settings settings = { .seed = 1, .messages = 1000 };
 
 	cr_assert_eq(synthetic_write(&settings, in_folder("none/day.bin")), -ENOENT);
-	cr_assert_not_null(strstr(tb_error(), "cannot create"), "%s", tb_error());
+	cr_assert_not_null(strstr(tb_error(), "/none/day.bin: cannot create: "), "%s", tb_error());
+	cr_assert_eq(synthetic_write(&settings, in_folder("day.gz")), -EINVAL);
+	cr_assert_not_null(strstr(tb_error(), "found a name with .gz"), "%s", tb_error());
 	settings.messages = 0;
 	cr_assert_eq(synthetic_write(&settings, in_folder("day.bin")), -EINVAL);
 	cr_assert_not_null(strstr(tb_error(), "expected a limit"), "%s", tb_error());
