@@ -8,6 +8,7 @@ from session import progress
 
 # What the program measures, its row, bound of the ratio.
 JOINS = (("rejoin", "again", 2.5), ("other", "other", 4))
+CROWD_BOUND = 2.5  # twice the subscribers join in at most so many times the time
 # Records of a topic in a row, bound of the ratio.
 MERGES = {"each": (1, 4), "runs": (16, 2)}
 GET_BOUND = 1.5
@@ -21,7 +22,7 @@ STATES = ("rest", "fresh", "busy")  # of topics
 
 def names():
     return ["joins/again/idle", "joins/again/flowing", "joins/other/idle",
-            "joins/other/flowing", "joins/many",
+            "joins/other/flowing", "joins/many", "joins/crowd",
             *(f"memory/{used}/{who}" for used in MEMORY for who in ("publisher", "subscriber")), "images/image",
             "images/beside", "get/64", "get/256", *(f"topics/{count}/{state}" for count in TOPICS for state in STATES),
             *(f"merge/4/{state}" for state in MERGES),
@@ -40,13 +41,15 @@ def joins(session):
         for name, more in (("idle", "no records"), ("flowing", "while records flow")):
             session.row(f"joins/{row}/{name}", "ms", [r[name] / 1000 for r in found], "bare loop", bare, bound,
                         f"{topics} topics, {more}")
-    values = {topics // 2: [], topics: []}
+    values = {(topics, crowd): [], (topics // 2, crowd): [], (topics, crowd // 2): []}
     for turn in range(max(1, session.options.rounds // 2)):
         progress(f"joins: {crowd} subscribers, round {turn + 1}")
-        for count in random.sample(list(values), 2):
-            values[count].append(joins_run(session, "many", count, crowd)["value"] / 1000)
-    session.row("joins/many", "ms", values[topics], "half the topics", values[topics // 2], None,
-                f"{crowd} subscribers of {topics} topics each")
+        for count, subscribers in random.sample(list(values), len(values)):
+            values[count, subscribers].append(joins_run(session, "many", count, subscribers)["value"] / 1000)
+    for row, half, words, bound in (("many", (topics // 2, crowd), "half the topics", None),
+                                    ("crowd", (topics, crowd // 2), "half the subscribers", CROWD_BOUND)):
+        session.row(f"joins/{row}", "ms", values[topics, crowd], words, values[half], bound,
+                    f"{crowd} subscribers of {topics} topics each")
 
 
 def joins_run(session, measure, topics, count):

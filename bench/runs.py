@@ -312,7 +312,7 @@ def main(script, build):
     names = [row["name"] for row in found["results"]]
     assert names and len(names) == len(set(names)), names
     assert {"publish/32/8m/batch/checked/0", "publish/32/8m/each/local/0", "limit/clock", "batches/local",
-            "joins/again/idle", "joins/many", "memory/100/publisher", "images/image", "get/64", "conflate/100000/250ms/bytes",
+            "joins/again/idle", "joins/many", "joins/crowd", "memory/100/publisher", "images/image", "get/64", "conflate/100000/250ms/bytes",
             "topics/16/rest", "topics/16/busy", "merge/4/each", "merge/4/runs", "sleepers/1000/1/wait/p50",
             "pubd/1000/alone", "pubd/1000/wait/p99", "idle/pubd"} <= set(names), names
     many = len(os.sched_getaffinity(0)) > 1  # a single core allows no measurement between two cores
