@@ -4,6 +4,7 @@
 
     demo.py SCRIPT BUILD TICKBUS
 """
+import gzip
 import os
 import pathlib
 import pty
@@ -227,6 +228,14 @@ class Demo(unittest.TestCase):
         self.assertIn("publish to receive", out)
         self.assertRegex(err, r"^pubd: \S+ error feed market: .*20200102\.itch: .*stopped after")
         self.assertEqual(status, 1)
+
+    def test_damage_before_the_first_trade_is_what_the_demo_ends_with(self):
+        cut = self.folder / "20200102.gz"
+        cut.write_bytes(gzip.compress(self.day("whole").read_bytes(), mtime=0)[:3000])
+        status, out, err = self.run_demo(cut)
+        self.assertEqual((status, len(out.splitlines())), (1, 1), out)
+        self.assertRegex(err.splitlines()[-1], r"^pubd: \S+ error feed market: .*: the file ends at byte 3000 in the middle"
+                         r" of gzip data, expected more")
 
     # -- end --------------------------------------------------------------------------------------
 
