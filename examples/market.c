@@ -126,10 +126,10 @@ void market_trade(void *user, const struct tb_source *source, const struct tb_re
 	symbol->last_size = TB_TRADE_SIZE_ISNULL(trade.size) ? 0 : trade.size;
 }
 
-/* A new epoch begins without values. */
+/* A new epoch begins without values. A symbol that has no value left was active in the past. */
 static void market_forget(struct market *market, const struct stream *stream)
 {
-	for (struct symbol *s = market->symbols; s < market->symbols + market->symbol_count; s++)
+	for (struct symbol *s = market->symbols; s < market->symbols + market->symbol_count; s++) {
 		if (stream == &market->quotes) {
 			s->bid = s->ask = MARKET_NO_PRICE;
 			s->bid_size = s->ask_size = 0;
@@ -137,6 +137,10 @@ static void market_forget(struct market *market, const struct stream *stream)
 			s->last = MARKET_NO_PRICE;
 			s->last_size = 0;
 		}
+		if (s->bid == MARKET_NO_PRICE && s->ask == MARKET_NO_PRICE &&
+		    s->last == MARKET_NO_PRICE)
+			s->activity = s->records = 0;
+	}
 }
 
 struct stream *market_event(struct market *market, const struct tb_event *event)

@@ -14,6 +14,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -131,6 +132,23 @@ class Examples(pubd.Bench):
                      "nasdaq.trade: image complete at record 4, 1 values", "0 records in "):
             self.assertIn(line, output)
         self.stop(daemon)
+
+    def standing(self, name, *messages):
+        """A bus whose feed publishes these messages at once, and then waits for an hour."""
+        path = self.file(name, b"".join(messages) + pubd.add(99, time_ns=pubd.OPEN_NS + pubd.HOUR_NS))
+        return self.pubd(pubd.settings(pubd.itch(path, ", speed: realtime"), ["quote", "trade"]), name + ".yaml")
+
+    def test_market_view_shows_no_symbol_of_an_earlier_day(self):
+        day = self.standing("first", *(pubd.add(reference) for reference in range(1, 90)), trade(1_9999, 30, 1))
+        view = self.begin(*self.view())
+        self.until(lambda: "AAA bid 1.0000" in view.out.read_text(), "a line of AAA", view)
+        day.kill()
+        day.wait()
+        self.standing("second", other(1))
+        shown = r"restarts 2  (\S+) bid .*\n"
+        self.until(lambda: re.search(shown, view.out.read_text()), "a line of the new day", view)
+        view.send_signal(signal.SIGTERM)
+        self.assertEqual(set(re.findall(shown, self.ends(view, 0))), {"BBB"})
 
     def test_market_view_counts_seconds_while_the_clock_is_set_back(self):
         leap, library = self.file("leap.c", LEAP), self.folder / "leap.so"

@@ -140,3 +140,21 @@ Test(market_table, restart_empties_the_table_of_its_topic)
 	cr_expect_eq(symbol("A")->last, MARKET_NO_PRICE);
 	cr_expect_eq(market.trades.restarts, 1);
 }
+
+Test(market_table, symbol_without_a_value_in_the_new_epochs_is_not_active)
+{
+	struct symbol *found[2];
+
+	for (int i = 0; i < 100; i++)
+		quote("OLD", TB_KIND_UPDATE, 0, 1000);
+	trade("OLD", TB_KIND_UPDATE, 0, 1050);
+	cr_assert_eq(market_active(&market, found, 2), 1);
+	quote("OLD", TB_KIND_UPDATE, 0, 1000);
+	event("m.trade", TB_EVENT_RESTART);
+	trade("NEW", TB_KIND_UPDATE, 0, 1060);
+	cr_expect_eq(market_active(&market, found, 2), 2,
+		     "the old quotes are of the present epoch");
+	event("m.quote", TB_EVENT_RESTART);
+	cr_assert_eq(market_active(&market, found, 2), 1);
+	cr_expect_str_eq(found[0]->name, "NEW");
+}
