@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "market.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -171,7 +173,34 @@ struct stream *market_event(struct market *market, const struct tb_event *event)
 		stream->complete |= event->kind == TB_EVENT_COMPLETE;
 		stream->ended = event->kind == TB_EVENT_ENDED || event->kind == TB_EVENT_REFUSED;
 	}
+	if (event->kind == TB_EVENT_APPEARED || event->kind == TB_EVENT_RESTART ||
+	    event->kind == TB_EVENT_QUALITY) {
+		stream->quality = event->quality;
+		stream->quality_cause = event->quality_cause;
+	}
 	return stream;
+}
+
+const char *market_quality(char text[MARKET_QUALITY], const struct stream *stream)
+{
+	static const char *const causes[] = {
+		[TB_QUALITY_NO_START] = "no start",
+		[TB_QUALITY_NO_END] = "no end",
+		[TB_QUALITY_DAMAGED] = "damaged",
+		[TB_QUALITY_MISSING] = "missing",
+	};
+	const char *word = stream->quality == TB_QUALITY_GOOD      ? "good"
+			   : stream->quality == TB_QUALITY_SUSPECT ? "suspect"
+								   : "rebuilding";
+	const uint32_t cause = stream->quality_cause;
+
+	if (cause == TB_QUALITY_CAUSE_NONE)
+		return word;
+	if (cause < sizeof(causes) / sizeof(causes[0]))
+		snprintf(text, MARKET_QUALITY, "%s (%s)", word, causes[cause]);
+	else
+		snprintf(text, MARKET_QUALITY, "%s (cause %" PRIu32 ")", word, cause);
+	return text;
 }
 
 uint64_t market_lost(const struct stream *stream)

@@ -14,6 +14,7 @@
 #define MARKET_SYMBOLS  (1u << 16) /* further names are only counted */
 #define MARKET_PLACES   (MARKET_SYMBOLS * 2)
 #define MARKET_CAUSES   5         /* enum tb_cause, from 1 */
+#define MARKET_QUALITY  32        /* bytes of a quality as text */
 #define MARKET_NO_PRICE INT64_MIN /* no order, no trade, or not known yet */
 
 struct symbol {
@@ -28,10 +29,11 @@ struct symbol {
 struct stream {
 	const char *topic;
 	uint64_t records, gaps, restarts, lost[MARKET_CAUSES];
-	uint64_t values;   /* of the last image */
-	const char *state; /* "live", "image", "stale", ... */
-	bool imaging;      /* an image is not complete */
-	bool complete;     /* an image has been */
+	uint64_t values;                 /* of the last image */
+	const char *state;               /* "live", "image", "stale", ... */
+	uint32_t quality, quality_cause; /* enum tb_quality, enum tb_quality_cause */
+	bool imaging;                    /* an image is not complete */
+	bool complete;                   /* an image has been */
 	bool ended;
 };
 
@@ -54,6 +56,8 @@ void market_trade(void *user, const struct tb_source *source, const struct tb_re
 /* Returns the stream that the event is about. */
 struct stream *market_event(struct market *market, const struct tb_event *event);
 
+/* The quality, and its cause if that is known: "suspect (no start)". */
+const char *market_quality(char text[MARKET_QUALITY], const struct stream *stream);
 uint64_t market_lost(const struct stream *stream);
 bool market_ended(const struct market *market);
 

@@ -11,7 +11,7 @@
  * value, or with the news that no symbol has a name. At its end it prints a summary. Latency is the
  * time from the publisher's time stamp to the handler's clock read, so it needs one clock for both.
  * Without records the program polls for a millisecond before it sleeps, because a wake-up is slow.
- * It sleeps at once on a busy core.
+ * It sleeps at once on a busy core. It shows the quality of a topic that is suspect or rebuilding.
  *
  * With --names it watches these symbols alone: it reads their values when they changed. With
  * --conflate-us it gets at most one record of each symbol in so many microseconds, its newest. Both
@@ -193,6 +193,14 @@ static uint64_t restarts(const struct view *view)
 	return view->market.quotes.restarts + view->market.trades.restarts;
 }
 
+static void draw_quality(struct view *view, const struct stream *stream)
+{
+	char text[MARKET_QUALITY];
+
+	if (stream->quality != TB_QUALITY_GOOD)
+		cell(view, "\033[31m", "%s %s   ", stream->topic, market_quality(text, stream));
+}
+
 static void draw_head(struct view *view)
 {
 	static const struct {
@@ -222,6 +230,8 @@ static void draw_head(struct view *view)
 		cell(view, "", " of %" PRIu64 " published",
 		     published(view->quotes) + published(view->trades));
 	line_end(view);
+	draw_quality(view, &market->quotes);
+	draw_quality(view, &market->trades);
 	line_end(view);
 	cell(view, "\033[7m", "%-10s", "symbol");
 	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
@@ -279,6 +289,14 @@ static void print_symbol(const struct symbol *symbol)
 	       price(last, symbol->last), symbol->last_size);
 }
 
+static void print_quality(const struct stream *stream)
+{
+	char text[MARKET_QUALITY];
+
+	if (stream->quality != TB_QUALITY_GOOD)
+		printf("  %s %s", stream->topic, market_quality(text, stream));
+}
+
 /* The most active symbol, or all that are watched. */
 static void print_line(struct view *view)
 {
@@ -301,6 +319,8 @@ static void print_line(struct view *view)
 		print_symbol(found[i]);
 	if (strcmp(view->market.quotes.state, "live") != 0)
 		printf("  %s %s", view->market.quotes.topic, view->market.quotes.state);
+	print_quality(&view->market.quotes);
+	print_quality(&view->market.trades);
 	putchar('\n');
 	fflush(stdout);
 }
@@ -334,12 +354,15 @@ static void print_stream(const struct view *view, const struct stream *stream,
 {
 	static const char *const causes[MARKET_CAUSES] = { "", "overrun", "before join", "upstream",
 							   "corrupt" };
+	char text[MARKET_QUALITY];
 
 	printf("  %s: %" PRIu64 " records", stream->topic, stream->records);
 	if (view->conflate_us)
 		printf(" of %" PRIu64 " published", published(subscription));
 	printf(", %" PRIu64 " lost in %" PRIu64 " gaps, %s", market_lost(stream), stream->gaps,
 	       stream->state);
+	if (stream->quality != TB_QUALITY_GOOD)
+		printf(", %s", market_quality(text, stream));
 	for (int cause = 1; cause < MARKET_CAUSES; cause++)
 		if (stream->lost[cause])
 			printf(", %s %" PRIu64, causes[cause], stream->lost[cause]);

@@ -105,14 +105,15 @@ class Examples(pubd.Bench):
         has published meanwhile, and gets fewer records."""
         found = re.search(r"(?m)^(\d+) records in \d+\.\d{3} s: \d+ records/s\s+"
                           r"(?:publish to receive: p50 \S+ \Ss, p99 \S+ \Ss, max \S+ \Ss; the view [^\n]+\s+)?"
-                          r"nasdaq\.quote: (\d+) records, 0 lost in 0 gaps, ended\s+"
-                          r"nasdaq\.trade: (\d+) records, 0 lost in 0 gaps, ended\s+$", text)
+                          r"nasdaq\.quote: (\d+) records, 0 lost in 0 gaps, ended, suspect(?: \(no end\))?\s+"
+                          r"nasdaq\.trade: (\d+) records, 0 lost in 0 gaps, ended, suspect(?: \(no end\))?\s+$", text)
         self.assertTrue(found, text)
         both, quotes, trades = map(int, found.groups())
         self.assertEqual(both, quotes + trades, text)
         for count, topic, whole in ((quotes, "quote", 6), (trades, "trade", 2)):
             if f"nasdaq.{topic}: image of the values up to record 0\n" in text:
                 self.assertEqual(count, whole, text)
+                self.assertRegex(text, rf"nasdaq\.{topic}: \d+ records, 0 lost in 0 gaps, ended, suspect \(no end\)\n")
             else:
                 self.assertLessEqual(count, whole, text)
 
@@ -150,6 +151,15 @@ class Examples(pubd.Bench):
         view.send_signal(signal.SIGTERM)
         self.assertEqual(set(re.findall(shown, self.ends(view, 0))), {"BBB"})
 
+    def test_market_view_says_that_records_are_suspect(self):
+        self.standing("day", pubd.add(1), trade(1_9999, 30, 1))
+        output = self.ends(self.begin(*self.view(), "--seconds", 2), 0)
+        suspect = r"nasdaq\.(?:quote|trade) suspect(?: \(no start\))?"
+        self.assertRegex(output, rf"(?m)Z  \d+ records/s .*  {suspect}  {suspect}$")
+        self.assertEqual(len(re.findall(r"0 lost in 0 gaps, live, suspect(?: \(no start\))?\n", output)), 2, output)
+        shown = self.on_a_terminal(*self.view(), "--seconds", 1)
+        self.assertRegex(shown, r"\033\[31mnasdaq\.quote suspect(?: \(no start\))? +\033\[0m")
+
     def test_market_view_counts_seconds_while_the_clock_is_set_back(self):
         leap, library = self.file("leap.c", LEAP), self.folder / "leap.so"
         if not shutil.which("cc"):
@@ -165,13 +175,12 @@ class Examples(pubd.Bench):
         self.assertLess(int(re.search(r"records in (\d+)", output)[1]), 2 * pubd.PATIENCE_S)
         self.ends(daemon, 0)
 
-    def test_market_view_draws_in_the_terminal_and_restores_it(self):
-        feed = "type: synthetic, symbols: 50, rate: 2000, seconds: 2, speed: realtime" + ENDING % 2
-        daemon = self.pubd(pubd.settings(feed, ["quote", "trade"]))
+    def on_a_terminal(self, *command):
+        """What a program draws until it ends."""
         ours, theirs = pty.openpty()
         self.addCleanup(os.close, ours)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        view = subprocess.Popen(list(map(str, self.view())), stdin=theirs, stdout=theirs,
+        view = subprocess.Popen(list(map(str, command)), stdin=theirs, stdout=theirs,
                                 env={**self.env, "TERM": "xterm"}, stderr=subprocess.DEVNULL)
         os.close(theirs)
         text = ""
@@ -184,8 +193,13 @@ class Examples(pubd.Bench):
                 except OSError:
                     break  # the other side is closed
         self.assertEqual(view.wait(pubd.PATIENCE_S), 0)
+        return text
+
+    def test_market_view_draws_in_the_terminal_and_restores_it(self):
+        feed = "type: synthetic, symbols: 50, rate: 2000, seconds: 2, speed: realtime" + ENDING % 2
+        daemon = self.pubd(pubd.settings(feed, ["quote", "trade"]))
+        drawn, summary = self.on_a_terminal(*self.view()).split("\033[?1049l")
         self.ends(daemon, 0)
-        drawn, summary = text.split("\033[?1049l")
         self.assertIn("nasdaq.quote: ", summary)
         self.assertTrue(drawn.startswith("\033[?1049h\033[?25l"))
         frames = drawn.split("\033[H")[1:]

@@ -158,3 +158,35 @@ Test(market_table, symbol_without_a_value_in_the_new_epochs_is_not_active)
 	cr_assert_eq(market_active(&market, found, 2), 1);
 	cr_expect_str_eq(found[0]->name, "NEW");
 }
+
+static void quality(uint32_t state, uint32_t cause)
+{
+	const struct tb_event event = { .size = sizeof(event),
+					.kind = TB_EVENT_QUALITY,
+					.topic = "m.quote",
+					.quality = state,
+					.quality_cause = cause };
+
+	market_event(&market, &event);
+}
+
+Test(market_table, quality_of_a_topic_has_its_cause_until_a_restart)
+{
+	char text[MARKET_QUALITY];
+
+	cr_expect_str_eq(market_quality(text, &market.quotes), "good");
+	quality(TB_QUALITY_SUSPECT, TB_QUALITY_NO_START);
+	quote("A", TB_KIND_UPDATE, 0, 1000);
+	cr_expect_str_eq(market_quality(text, &market.quotes), "suspect (no start)");
+	cr_expect_str_eq(market.quotes.state, "live");
+	cr_expect_str_eq(market_quality(text, &market.trades), "good");
+	quality(TB_QUALITY_SUSPECT, TB_QUALITY_USER + 2);
+	cr_expect_str_eq(market_quality(text, &market.quotes), "suspect (cause 130)");
+	quality(TB_QUALITY_REBUILDING, TB_QUALITY_CAUSE_NONE);
+	cr_expect_str_eq(market_quality(text, &market.quotes), "rebuilding");
+	event("m.quote", TB_EVENT_RESTART);
+	cr_expect_str_eq(market_quality(text, &market.quotes), "good");
+	quality(TB_QUALITY_SUSPECT, TB_QUALITY_DAMAGED);
+	quality(TB_QUALITY_GOOD, TB_QUALITY_CAUSE_NONE);
+	cr_expect_str_eq(market_quality(text, &market.quotes), "good");
+}
