@@ -6,7 +6,8 @@
  *               [--no-latency] [--names NAME,... | --conflate-us N]
  *
  * It begins with an image: the present values of all symbols. After a gap another image makes the
- * table right again. It may start before its publisher. It ends when both topics have ended,
+ * table right again. It may start before its publisher and its topics: it says what it waits for,
+ * and draws on the terminal once both topics are there. It ends when both topics have ended,
  * with SIGINT or SIGTERM, or after --seconds. These begin with the complete image, with the first
  * value, or with the news that no symbol has a name. At its end it prints a summary. Latency is the
  * time from the publisher's time stamp to the handler's clock read, so it needs one clock for both.
@@ -62,6 +63,7 @@ struct view {
 	size_t name_count;
 	uint32_t conflate_us;
 	struct tb_subscription *quotes, *trades;
+	bool alone; /* no publisher listened at first, so the bus's topics are unknown */
 };
 
 static volatile sig_atomic_t stopped;
@@ -265,6 +267,8 @@ static void draw(struct view *view)
 	struct symbol *found[SYMBOLS_MAX];
 	size_t rows, count;
 
+	if (view->drawn_ns == 0) /* alternate screen without cursor; restored at the end */
+		fputs("\033[?1049h\033[?25l\033[2J", stdout);
 	view->width = view->left = size.ws_col;
 	rows = size.ws_row >= ROWS_MIN ? (size_t)size.ws_row - ABOVE - 1 : 0;
 	count = market_active(&view->market, found, rows < view->symbols ? rows : view->symbols);
@@ -431,6 +435,13 @@ static bool shows_market(const struct view *view)
 	return market->quotes.records > 0 || view->unknown_name;
 }
 
+/* A topic has not appeared yet. */
+static bool waits(const struct view *view)
+{
+	return !strcmp(view->market.quotes.state, "waiting") ||
+	       !strcmp(view->market.trades.state, "waiting");
+}
+
 static bool time_is_over(struct view *view, uint64_t now_ns)
 {
 	if (view->shown_ns == 0 && shows_market(view))
@@ -452,7 +463,7 @@ static int run(struct view *view, struct tb_subscriber *subscriber)
 			return count;
 		if (now_ns - view->second_ns >= SECOND_NS)
 			second_over(view, now_ns);
-		if (view->terminal && now_ns - view->drawn_ns >= REDRAW_NS) {
+		if (view->terminal && !waits(view) && now_ns - view->drawn_ns >= REDRAW_NS) {
 			draw(view);
 			view->drawn_ns = now_ns;
 		}
@@ -464,6 +475,16 @@ static int run(struct view *view, struct tb_subscriber *subscriber)
 			tb_wait(subscriber, 50); /* a signal interrupts it */
 	}
 	return 0;
+}
+
+/* Says what the library waits for. False: it does not wait. */
+static bool wait_report(void)
+{
+	const char *why = tb_error();
+
+	if (*why)
+		fprintf(stderr, "market_view: waits: %s\n", why);
+	return *why;
 }
 
 /* A watch list and a conflated subscription read values after a gap in any case. */
@@ -484,8 +505,11 @@ static int subscribe(struct view *view, struct tb_subscriber *subscriber, const 
 						      .names = watch ? view->names : NULL,
 						      .name_count = view->name_count,
 						      .conflate_us = view->conflate_us };
+	const int result = tb_subscribe(subscriber, topic, &what, subscription);
 
-	return tb_subscribe(subscriber, topic, &what, subscription);
+	if (result == 0 && !view->alone)
+		wait_report();
+	return result;
 }
 
 static int view_run(struct view *view)
@@ -501,6 +525,7 @@ static int view_run(struct view *view)
 		result = tb_schema_load(&trade, "trade");
 	if (result == 0)
 		result = tb_subscriber_open(&subscriber, &how);
+	view->alone = result == 0 && wait_report();
 	if (result == 0)
 		result = subscribe(view, subscriber, view->market.quotes.topic, quote, market_quote,
 				   &view->quotes);
@@ -508,10 +533,8 @@ static int view_run(struct view *view)
 		result = subscribe(view, subscriber, view->market.trades.topic, trade, market_trade,
 				   &view->trades);
 	if (result == 0) {
-		/* Alternate screen without cursor; restored at the end. */
-		fputs(view->terminal ? "\033[?1049h\033[?25l\033[2J" : "", stdout);
 		result = run(view, subscriber);
-		fputs(view->terminal ? "\033[?25h\033[?1049l" : "", stdout);
+		fputs(view->drawn_ns ? "\033[?25h\033[?1049l" : "", stdout);
 		fflush(stdout);
 	}
 	if (result < 0)

@@ -125,6 +125,23 @@ class Examples(pubd.Bench):
         self.expect_summary(output)
         self.ends(daemon, 0)
 
+    def test_market_view_says_once_what_it_waits_for(self):
+        alone = self.begin(*self.view())
+        self.says(alone, "waits")
+        self.until(lambda: "waiting" in alone.out.read_text(), "a line", alone)
+        alone.send_signal(signal.SIGTERM)
+        self.ends(alone, 0)
+        self.assertEqual(alone.err.read_text(), "market_view: waits: address shm:b: no publisher listens there "
+                         f"({self.folder}: no b.sock)\n")
+        self.standing("day")
+        command = [*self.view()[:3], "no.quote", "--trades", "no.trade"]
+        lost = self.begin(*command)
+        self.says(lost, "no.trade")
+        lost.send_signal(signal.SIGTERM)
+        self.ends(lost, 0)
+        self.assertEqual(lost.err.read_text(), "".join(f"market_view: waits: shm:b: bus b has no topic no.{select}\n"
+                                                       for select in ("quote", "trade")))
+
     def test_late_market_view_begins_with_the_present_market(self):
         daemon = self.market(0)
         self.says(daemon, "to the end")
@@ -160,6 +177,13 @@ class Examples(pubd.Bench):
         shown = self.on_a_terminal(*self.view(), "--seconds", 1)
         self.assertRegex(shown, r"\033\[31mnasdaq\.quote suspect(?: \(no start\))? +\033\[0m")
 
+    def test_market_view_does_not_cover_what_it_waits_for(self):
+        shown = self.on_a_terminal(*self.view(), until="no b.sock)")
+        self.assertNotIn("\033", shown)
+        self.standing("day")
+        shown = self.on_a_terminal(*self.view()[:4], "--trades", "no.trade", until="bus b has no topic no.trade")
+        self.assertNotIn("\033", shown)
+
     def test_market_view_counts_seconds_while_the_clock_is_set_back(self):
         leap, library = self.file("leap.c", LEAP), self.folder / "leap.so"
         if not shutil.which("cc"):
@@ -175,13 +199,13 @@ class Examples(pubd.Bench):
         self.assertLess(int(re.search(r"records in (\d+)", output)[1]), 2 * pubd.PATIENCE_S)
         self.ends(daemon, 0)
 
-    def on_a_terminal(self, *command):
-        """What a program draws until it ends."""
+    def on_a_terminal(self, *command, until=None):
+        """What a program draws until it ends. It is terminated once it has written this text."""
         ours, theirs = pty.openpty()
         self.addCleanup(os.close, ours)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         view = subprocess.Popen(list(map(str, command)), stdin=theirs, stdout=theirs,
-                                env={**self.env, "TERM": "xterm"}, stderr=subprocess.DEVNULL)
+                                env={**self.env, "TERM": "xterm"}, stderr=theirs)
         os.close(theirs)
         text = ""
         deadline = time.monotonic() + pubd.PATIENCE_S
@@ -192,6 +216,8 @@ class Examples(pubd.Bench):
                     text += os.read(ours, 65536).decode()
                 except OSError:
                     break  # the other side is closed
+                if until and until in text:
+                    view.terminate()
         self.assertEqual(view.wait(pubd.PATIENCE_S), 0)
         return text
 
