@@ -170,7 +170,7 @@ static bool read_field(struct reading *reading, const struct located_node *node,
 	type = located_need(&reading->errors, node, "type", "a type");
 	if (!read_type(reading, type, field)) {
 		field->type = 0;
-		if (located_get(node, "name")) /* padding has none */
+		if (located_get(node, "name")) /* padding needs no name */
 			field->name =
 				read_name(reading, located_get(node, "name"), names_check_field);
 		return false;
