@@ -21,8 +21,10 @@ bool day_marks_note(struct day_marks *marks, const struct source_message *messag
 {
 	const bool first = marks->end == 0;
 
-	if (first)
+	if (first) {
 		marks->started = is_event(message, 'O');
+		marks->begin = message->offset;
+	}
 	marks->ended = is_event(message, 'C');
 	if (message->length >= ITCH_HEAD_BYTES)
 		memcpy(marks->time, message->bytes + TIME_AT, sizeof(marks->time));
@@ -43,6 +45,10 @@ void day_marks_time(const struct day_marks *marks, char text[DAY_MARKS_TIME_BYTE
 
 	for (size_t i = 0; i < sizeof(marks->time); i++)
 		time_ns = time_ns << 8 | marks->time[i];
+	if (time_ns >= ITCH_DAY_NS) {
+		snprintf(text, DAY_MARKS_TIME_BYTES, "%" PRIu64 " ns (no time of day)", time_ns);
+		return;
+	}
 	second = (unsigned int)(time_ns / SECOND_NS);
 	snprintf(text, DAY_MARKS_TIME_BYTES, "%02u:%02u:%02u.%09" PRIu64, second / 3600,
 		 second / 60 % 60, second % 60, time_ns % SECOND_NS);
@@ -54,9 +60,9 @@ void day_marks_no_start(const struct day_marks *marks, char text[DAY_MARKS_TEXT_
 
 	day_marks_time(marks, time);
 	snprintf(text, DAY_MARKS_TEXT_BYTES,
-		 "begins with a message of %s, expected the start of the day's messages (system "
-		 "event O)",
-		 time);
+		 "begins at offset %" PRIu64 " of the uncompressed stream, with a message of %s, "
+		 "expected the start of the day's messages (system event O)",
+		 marks->begin, time);
 }
 
 void day_marks_no_end(const struct day_marks *marks, char text[DAY_MARKS_TEXT_BYTES])

@@ -16,6 +16,7 @@
 
 /* Zeros before the first message. */
 struct day_marks {
+	uint64_t begin;  /* the offset of the first message */
 	uint64_t end;    /* the offset behind the last message */
 	bool started;    /* the first message is O */
 	bool ended;      /* the last message is C */
@@ -39,14 +40,15 @@ static inline bool day_marks_over(const struct day_marks *marks,
 /* Sets the time of the last message, in nanoseconds since midnight. */
 void day_marks_at(struct day_marks *, uint64_t time_ns);
 
-#define DAY_MARKS_TEXT_BYTES 192
+#define DAY_MARKS_TEXT_BYTES 224
 
 /* The message about a source without its mark: where it begins or ends, and what was expected. */
 void day_marks_no_start(const struct day_marks *, char text[DAY_MARKS_TEXT_BYTES]);
 void day_marks_no_end(const struct day_marks *, char text[DAY_MARKS_TEXT_BYTES]);
 
-/* "09:39:36.663325325": the time of the last message. */
-#define DAY_MARKS_TIME_BYTES 32
+/* "09:39:36.663325325": the time of the last message. A time of 24 hours or more, as in damaged
+ * data: "97628995410213 ns (no time of day)". */
+#define DAY_MARKS_TIME_BYTES 64
 void day_marks_time(const struct day_marks *, char text[DAY_MARKS_TIME_BYTES]);
 
 #endif

@@ -282,8 +282,8 @@ class Days(Bench):
     """A day without its beginning or its end is reported, and its topics are suspect."""
 
     START, END = event(b"O", 11072057543747), event(b"C", 72000000000001)
-    NO_START = r"begins with a message of 09:30:00\.000000000, expected the start of the day's messages " \
-               r"\(system event O\); the feed's topics are suspect\n"
+    NO_START = r"begins at offset {} of the uncompressed stream, with a message of 09:30:00\.000000000, expected the " \
+               r"start of the day's messages \(system event O\); the feed's topics are suspect\n"
     NO_END = r"ends at offset {} of the uncompressed stream, after a message of 09:30:00\.000000000, expected the " \
              r"end of the day's messages \(system event C\); the feed's topics are suspect\n"
 
@@ -313,7 +313,7 @@ class Days(Bench):
             self.assertEqual(self.qualities(lines), expected)
             self.assertEqual([line["sequence"] for line in lines if "instrument" in line], [order][:records])
             self.assertEqual(lines[-1], {"event": "ended", "head": records + len(expected)})
-        for level, pattern in zip(levels, (self.NO_START, self.NO_END.format(len(data)))):
+        for level, pattern in zip(levels, (self.NO_START.format(0), self.NO_END.format(len(data)))):
             if level:
                 self.assertRegex(log, rf"{level} feed nasdaq: \S*day\.bin: {pattern}")
             else:
@@ -430,6 +430,18 @@ class Days(Bench):
             self.assertEqual(last["source_time"], (1577716200 + 86400) * 10**9)
             self.assertEqual([line["event"] for line in lines if "event" in line][-2:], ["restart", "ended"])
             self.assertEqual(self.qualities(lines), [])
+
+    def test_second_day_without_its_beginning_is_reported_at_its_offset(self):
+        """By the feed's thread, and by a reading thread if two processors are there."""
+        monday = self.START + add(1) + self.END
+        for more in ("", ", speed: 1000x"):
+            log, _ = self.publish(monday + add(1) + self.END, more)
+            self.assertRegex(log, rf"warning feed nasdaq: \S*day\.bin: {self.NO_START.format(len(monday))}")
+
+    def test_time_of_no_day_is_no_time(self):
+        log, _ = self.publish(add(1, time_ns=27 * HOUR_NS) + add(2) + self.END)
+        self.assertRegex(log, r"begins at offset 0 of the uncompressed stream, with a message of 97200000000000 ns "
+                              r"\(no time of day\), expected the start")
 
     def test_dates_of_an_endless_exchange_are_rising_weekdays(self):
         pubd = self.pubd(settings("type: synthetic, symbols: 2, rate: 1, speed: max, date: 2020-01-02", ["quote"]))

@@ -180,21 +180,47 @@ Test(day_marks, texts_say_where_and_what_was_expected)
 			       "09:39:39.663325325, expected the end of the day's messages (system "
 			       "event C)");
 	marks = (struct day_marks){ 0 };
-	day_marks_note(&marks, &(struct source_message){ .bytes = day + ends[1] + 2,
-							 .length = ends[2] - ends[1] - 2 });
+	for (size_t i = 2; i < 5; i++) /* the first of them is the place */
+		day_marks_note(&marks,
+			       &(struct source_message){ .bytes = day + ends[i - 1] + 2,
+							 .length = ends[i] - ends[i - 1] - 2,
+							 .offset = 4321 + ends[i - 1] });
 	day_marks_no_start(&marks, text);
-	cr_expect_str_eq(text, "begins with a message of 09:39:38.663325325, expected the start of "
-			       "the day's messages (system event O)");
+	cr_expect_str_eq(text,
+			 "begins at offset 4349 of the uncompressed stream, with a message of "
+			 "09:39:40.663325325, expected the start of the day's messages (system "
+			 "event O)");
+}
+
+Test(day_marks, time_of_24_hours_or_more_is_no_time_of_day)
+{
+	static const struct {
+		uint64_t time_ns;
+		const char *text;
+	} cases[] = {
+		{ UINT64_C(86399999999999), "23:59:59.999999999" },
+		{ UINT64_C(86400000000000), "86400000000000 ns (no time of day)" },
+		{ UINT64_C(97688995410213), "97688995410213 ns (no time of day)" },
+	};
+	char text[DAY_MARKS_TIME_BYTES];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct day_marks marks = { 0 };
+
+		day_marks_at(&marks, cases[i].time_ns);
+		day_marks_time(&marks, text);
+		cr_expect_str_eq(text, cases[i].text);
+	}
 }
 
 Test(day_marks, longest_texts_fit)
 {
-	struct day_marks marks = { .end = UINT64_MAX };
+	struct day_marks marks = { .begin = UINT64_MAX, .end = UINT64_MAX };
 	char text[DAY_MARKS_TEXT_BYTES], time[DAY_MARKS_TIME_BYTES];
 
 	memset(marks.time, 0xff, sizeof(marks.time));
 	day_marks_time(&marks, time);
-	cr_expect_str_eq(time, "78:11:14.976710655");
+	cr_expect_str_eq(time, "281474976710655 ns (no time of day)");
 	day_marks_no_end(&marks, text);
 	cr_expect(strstr(text, "(system event C)"), "%s", text);
 	day_marks_no_start(&marks, text);
