@@ -144,8 +144,14 @@ static void feed_read(struct reading *reading, const struct located_node *node,
 {
 	const struct key *tables[FEED_TYPES + 2] = { tables_feed };
 
+	const struct located_node *path = located_get(node, "path");
+
 	feed->line = node->line;
 	feed->column = node->column;
+	if (path) {
+		feed->path_line = path->line;
+		feed->path_column = path->column;
+	}
 	if (node->kind == YAML_MAPPING)
 		keys_read(reading, node, tables_feed, feed);
 	if (feed->type)

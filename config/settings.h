@@ -99,7 +99,8 @@ struct settings_feed {
 	uint32_t rate;              /* mean messages per second of market time; 0: as symbols */
 	uint32_t burst;             /* the busiest millisecond, as a multiple of the mean */
 	uint32_t line, column;      /* of the feed, for later errors */
-	bool wrong;                 /* at least one key has an error */
+	uint32_t path_line, path_column; /* the same of its path */
+	bool wrong;                      /* at least one key has an error */
 };
 
 struct settings_topic {

@@ -128,8 +128,8 @@ static bool file_fits(const struct settings *settings, const struct settings_fee
 	source_close(source);
 	if (result != -EBADMSG)
 		return true;
-	fprintf(errors, "%s:%u:%u: feeds[%zu].path: %s\n", settings->path, feed->line, feed->column,
-		(size_t)(feed - settings->feeds), tb_error());
+	fprintf(errors, "%s:%u:%u: feeds[%zu].path: %s\n", settings->path, feed->path_line,
+		feed->path_column, (size_t)(feed - settings->feeds), tb_error());
 	return false;
 }
 
