@@ -146,13 +146,16 @@ static bool file_read(struct reading *reading, const char *text, void *field)
 		snprintf(reading->reason, sizeof(reading->reason), "%s: not a regular file", path);
 	else if (status.st_size == 0)
 		snprintf(reading->reason, sizeof(reading->reason), "%s: an empty file", path);
+	else if (status.st_size == 1)
+		snprintf(reading->reason, sizeof(reading->reason), "%s: a file of 1 byte", path);
 	else
 		return true;
+	*(const char **)field = NULL; /* is not looked into */
 	return false;
 }
 
 const struct form forms_file = {
-	.expected = "a regular file that can be read and is not empty",
+	.expected = "a regular file of 2 bytes or more that can be read",
 	.read = file_read,
 };
 

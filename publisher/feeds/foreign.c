@@ -16,6 +16,7 @@
 #define MOLD_BYTES  20 /* session of 10 bytes, sequence of 8, count of 2 */
 #define MOLD_NAME   10
 #define MOLD_END    0xffff /* the count that ends a session */
+#define FIRST_MAX   255    /* bytes of the first message; an exchange's longest has 50 */
 #define ITCH41_LESS 6      /* bytes: no locate, no tracking number, a shorter time */
 #define ITCH41_R    20
 #define ITCH41_T    5
@@ -194,6 +195,12 @@ static bool is_bzip2(const uint8_t *head, size_t size)
 		begins(head + 4, size - 4, "\x17\x72\x45\x38\x50\x90", 6));
 }
 
+/* It begins with a byte order mark, of either order (RFC 2781). */
+static bool is_utf16(const uint8_t *head, size_t size)
+{
+	return begins(head, size, "\xff\xfe", 2) || begins(head, size, "\xfe\xff", 2);
+}
+
 static bool is_dbn(const uint8_t *head, size_t size)
 {
 	return begins(head, size, "DBN", 3) && size > 3 && head[3] < ' ';
@@ -256,6 +263,9 @@ static bool is_text(const uint8_t *head, size_t size)
 #define CAPTURE         "extract the messages of its packets to a BinaryFILE"
 #define FETCH           "get the file itself"
 #define REFRAME         "write each message behind its length, a big-endian number of 2 bytes"
+#define CONVERT         "convert its messages to ITCH 5.0"
+
+#define EXPECTED "a BinaryFILE of ITCH 5.0, plain or compressed with gzip or zstd"
 
 static const struct {
 	const char *what;
@@ -291,16 +301,25 @@ static const struct {
 	MAGIC("a zip archive without files", "PK\5\6", FETCH),
 	MAGIC("a 7z archive", "7z\xbc\xaf\x27\x1c", UNWRAP),
 	LOOKS("a tar archive", is_tar, UNWRAP),
-	LOOKS("DBN (Databento's encoding)", is_dbn, "convert its messages to ITCH 5.0"),
+	LOOKS("DBN (Databento's encoding)", is_dbn, CONVERT),
+	/* These magics are from sqlite.org/fileformat2.html, from "File Format" of Apache Parquet,
+	 * and from "IPC File Format" of Apache Arrow. PARE begins a Parquet file whose footer is
+	 * encrypted. */
+	MAGIC("an SQLite database", "SQLite format 3\0", CONVERT),
+	MAGIC("a Parquet file", "PAR1", CONVERT),
+	MAGIC("a Parquet file", "PARE", CONVERT),
+	MAGIC("an Arrow file", "ARROW1", CONVERT),
+	MAGIC("a program (ELF)", "\177ELF", FETCH), /* from elf(5) */
 	MAGIC("a git-lfs pointer", "version https://git-lfs",
 	      "get the file itself with git lfs pull"),
-	LOOKS("ITCH 4.1", is_itch41, "convert its messages to ITCH 5.0"),
+	LOOKS("ITCH 4.1", is_itch41, CONVERT),
 	LOOKS("MoldUDP64 packets", is_mold, CAPTURE),
 	LOOKS("SoupBinTCP packets", is_soup, CAPTURE),
 	LOOKS("ITCH 5.0 with little-endian lengths", is_little, REFRAME),
 	LOOKS("ITCH 5.0 with lengths that are all 0", is_zero, REFRAME),
 	LOOKS("ITCH 5.0 without lengths", is_missing, REFRAME),
 	LOOKS("zeros without a message", is_zeros, FETCH),
+	LOOKS("UTF-16 text", is_utf16, FETCH),
 	LOOKS("HTML or XML", is_html, FETCH),
 	LOOKS("JSON", is_json, FETCH),
 	LOOKS("CSV", is_csv, FETCH),
@@ -308,6 +327,20 @@ static const struct {
 #undef MAGIC
 #undef LOOKS
 };
+
+/* The length of the first message shows that a file is no BinaryFILE. A BinaryFILE begins with a
+ * zero byte, and most other files do not, even random bytes. Later messages may have any length. */
+static int check_first(const uint8_t *head, size_t size)
+{
+	const size_t length = size >= 2 ? big(head) : 0;
+
+	if (length <= FIRST_MAX)
+		return 0;
+	return error_set(EBADMSG,
+			 "found %zu bytes as the length of the first message, expected at most %d "
+			 "in " EXPECTED "; is it a file of another format?",
+			 length, FIRST_MAX);
+}
 
 /* No entry fits a file that begins with a valid message. Each magic begins with another byte than
  * its length, and each framing has another length there. */
@@ -318,10 +351,8 @@ int foreign_check(const uint8_t *head, size_t size)
 
 		if (magic ? begins(head, size, magic, foreigns[i].magic_bytes)
 			  : foreigns[i].is(head, size))
-			return error_set(EBADMSG,
-					 "looks like %s, expected a BinaryFILE of ITCH 5.0, plain "
-					 "or compressed with gzip or zstd; %s",
+			return error_set(EBADMSG, "looks like %s, expected " EXPECTED "; %s",
 					 foreigns[i].what, foreigns[i].remedy);
 	}
-	return 0;
+	return check_first(head, size);
 }

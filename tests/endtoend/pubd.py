@@ -7,6 +7,7 @@
 ORACLE is the program that derives the rows of an ITCH file from the rules alone.
 """
 import bz2
+import contextlib
 import csv
 import datetime
 import gzip
@@ -15,9 +16,11 @@ import json
 import lzma
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -507,6 +510,18 @@ class Days(Bench):
         yield "missing", b"".join(bodies), "ITCH 5.0 without lengths"
         yield "itch41", frame(b"T" + bytes(4)) + frame(b"S" + bytes(4) + b"O"), r"ITCH 4\.1"
         yield "holes", bytes(5000), "zeros without a message"
+        yield "elf", pathlib.Path(PUBD).read_bytes()[:100000], r"a program \(ELF\)"
+        yield "utf16.csv", "time,price\n1,2\n".encode("utf-16"), "UTF-16 text"
+        yield "sqlite", self.database(), "an SQLite database"
+        yield "parquet", b"PAR1\x15\x04\x15\x10" + bytes(100) + b"PAR1", "a Parquet file"
+        yield "arrow", b"ARROW1\0\0" + struct.pack("<iI", -1, 100) + bytes(100), "an Arrow file"
+
+    def database(self):
+        path = self.folder / "database"
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("create table trades (price)")
+            connection.commit()
+        return path.read_bytes()
 
     def test_foreign_file_is_named_before_a_start(self):
         for name, data, what in self.foreign_files():
@@ -520,8 +535,33 @@ class Days(Bench):
                                      rf"\A\S*pubd\.yaml:4:\d+: feeds\[0\]\.path: \S*day\.{name}: looks like {what}")
                     self.assertRegex(pubd.err.read_text(), r", expected a BinaryFILE of ITCH 5\.0, plain .*; .*\n\Z")
 
+    def test_foreign_file_is_reported_at_its_path(self):
+        path = self.file("t.csv", "time,price\n")
+        text = settings(itch(path), ["quote"]).replace("type: itch50, path: ", "type: itch50,\n      path: ")
+        pubd = self.begin(PUBD, "--check", self.file("pubd.yaml", text))
+        self.ends(pubd, 2)
+        self.assertRegex(pubd.err.read_text(), r"\A\S*pubd\.yaml:5:13: feeds\[0\]\.path: \S*t\.csv: looks like CSV")
+
+    def test_random_bytes_are_refused_before_a_start(self):
+        noise = random.Random(7)
+        for first in (1, 0x50, 255):
+            path = self.file("noise", bytes([first]) + noise.randbytes(100000))
+            pubd = self.begin(PUBD, "--check", self.file("pubd.yaml", settings(itch(path), ["quote"])))
+            self.ends(pubd, 2)
+            self.assertRegex(pubd.err.read_text(),
+                             r"\A\S*pubd\.yaml:4:\d+: feeds\[0\]\.path: \S*noise: found \d+ bytes as the length of the "
+                             r"first message, expected at most 255 in a BinaryFILE of ITCH 5\.0, .*; is it a file of "
+                             r"another format\?\n\Z")
+
+    def test_file_that_may_still_grow_passes_the_check(self):
+        day = self.START + add(1)
+        for data in (day[:2], day[:13], day[:-5], frame(b"~" * 40)[:20], frame(b"~" * 40) + add(1)):
+            path = self.file("day.bin", data)
+            pubd = self.begin(PUBD, "--check", self.file("pubd.yaml", settings(itch(path), ["quote"])))
+            self.ends(pubd, 0)
+
     def test_file_that_cannot_be_opened_is_reported_once(self):
-        for path in (self.folder / "missing", self.folder, self.file("empty", "")):
+        for path in (self.folder / "missing", self.folder, self.file("empty", ""), self.file("one", "x")):
             pubd = self.begin(PUBD, "--check", self.file("pubd.yaml", settings(itch(path), ["quote"])))
             self.ends(pubd, 2)
             self.assertEqual(pubd.err.read_text().count("feeds[0].path: "), 1, pubd.err.read_text())

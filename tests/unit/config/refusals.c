@@ -55,7 +55,7 @@
 #define TIME            "expected a time of day as HH:MM or HH:MM:SS, or first_trade"
 #define ZONE            "expected the name of a time zone like America/New_York"
 #define NONE_IN         ": no zone of this name in /usr/share/zoneinfo"
-#define FILE_           "expected a regular file that can be read and is not empty"
+#define FILE_           "expected a regular file of 2 bytes or more that can be read"
 #define TOPIC           "expected parts of a-z, 0-9, '_' and '-' with dots between, at most 63 bytes"
 #define BUILT_IN                                                                                   \
 	"expected the path of a .yaml file or a built-in schema: quote, trade, depth10, status, "  \
@@ -436,7 +436,7 @@ static void enter(void)
 
 	unsetenv("TZDIR");
 	folder_enter();
-	file_write("data.bin", "x", 1);
+	file_write("data.bin", "xy", 2);
 	file_write("mine.yaml", mine, sizeof(mine) - 1);
 	ticket_write("a.ticket", 'a', 0600);
 	ticket_write("b.ticket", 'b', 0600);
@@ -624,6 +624,21 @@ Test(refusals, readable_ticket_is_refused_with_its_permissions)
 		"t.yaml:5:35: realms[0].ticket_file: ticket %s/open.ticket: found permissions 644, "
 		"expected a file that only its owner can read (chmod 600)\n",
 		folder);
+	cr_expect_str_eq(errors, expected, "%s", errors);
+	free(errors);
+}
+
+Test(refusals, file_of_one_byte_is_refused)
+{
+	char expected[512];
+	char *errors;
+
+	file_write("one.bin", "", 1);
+	errors = load(IN_ITCH("date: 2019-12-30, path: one.bin"), -EINVAL);
+	snprintf(expected, sizeof(expected),
+		 "t.yaml:3:59: feeds[0].path: found \"one.bin\", " FILE_
+		 ": %s/one.bin: a file of 1 byte\n",
+		 folder);
 	cr_expect_str_eq(errors, expected, "%s", errors);
 	free(errors);
 }

@@ -61,7 +61,7 @@ static void enter(void)
 
 	unsetenv("TZDIR");
 	folder_enter();
-	file_write(ODD_PATH, "x", 1);
+	file_write(ODD_PATH, "xy", 2);
 	file_write("mine.yaml", mine, sizeof(mine) - 1);
 	ticket_write("desk.ticket", 'f', 0400);
 }

@@ -193,6 +193,13 @@ static const struct {
 	CASE("7z\xbc\xaf\x27\x1c\0\4", "a 7z archive"),
 	CASE("\4\"M\x18\x64", "lz4 data"),
 	CASE("DBN\1\xc6\0\0\0", "DBN (Databento's encoding)"),
+	CASE("\177ELF\2\1\1", "a program (ELF)"),
+	CASE("\xff\xfet\0i\0m\0e\0,\0", "UTF-16 text"),
+	CASE("\xfe\xff\0t\0i\0m\0e\0,", "UTF-16 text"),
+	CASE("SQLite format 3\0\x10\0\1\1", "an SQLite database"),
+	CASE("PAR1\x15\4\x15\x10", "a Parquet file"),
+	CASE("PARE\x15\4\x15\x10", "a Parquet file"),
+	CASE("ARROW1\0\0\xff\xff\xff\xff", "an Arrow file"),
 	CASE("version https://git-lfs.github.com/spec/v1\noid sha256:", "a git-lfs pointer"),
 	CASE("<!DOCTYPE html>\n<html>", "HTML or XML"),
 	CASE("\r\n  <HTML><head>", "HTML or XML"),
@@ -252,6 +259,39 @@ Test(foreign, beginning_that_shows_nothing_is_read)
 	}
 }
 
+static void expect_long(void)
+{
+	cr_assert_eq(foreign_check(head, size), -EBADMSG);
+	cr_assert(strstr(tb_error(), "as the length of the first message, expected at most 255 "),
+		  "%s", tb_error());
+	cr_assert(strstr(tb_error(), "another format?"), "%s", tb_error());
+}
+
+/* Whether the message is whole, cut, or of a known type. Behind it a message may have any length.
+ */
+Test(foreign, first_message_above_255_bytes_is_refused)
+{
+	static const size_t lengths[] = { 50, 255, 256, 3000, 65280 };
+	static const char types[] = { '~', 'A', 'S', 0 };
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		for (size_t t = 0; t < sizeof(types); t++) {
+			size = 0;
+			put_number(lengths[i], 2);
+			memset(head + size, types[t], 300);
+			size += t % 2 ? 300 : 2;
+			if (lengths[i] <= 255)
+				expect(NULL, "a short first message");
+			else
+				expect_long();
+		}
+	size = 0;
+	put_own(0);
+	put_number(65535, 2);
+	put("~", 1);
+	expect(NULL, "a long second message");
+}
+
 /* Two bytes in front of a valid message may have come there by chance. */
 Test(foreign, single_frame_before_other_bytes_shows_nothing)
 {
@@ -263,7 +303,9 @@ Test(foreign, single_frame_before_other_bytes_shows_nothing)
 		memset(head + size, 0xee, 300);
 		size += 300;
 		snprintf(where, sizeof(where), "framing %zu", f);
-		expect(NULL, where);
+		if (foreign_check(head, size) < 0)
+			cr_assert(strstr(tb_error(), "length of the first"), "%s: %s", where,
+				  tb_error());
 	}
 }
 
