@@ -423,8 +423,9 @@ struct located_document *located_parse(struct located_errors *errors, const char
 		return NULL;
 	}
 	if (length > YAML_BYTES_MAX) {
-		located_error_line(errors, "%s: found %zu bytes, expected at most %u", origin,
-				   length, YAML_BYTES_MAX);
+		/* The caller may have read no more of it. */
+		located_error_line(errors, "%s: found more than %u bytes, expected at most %u",
+				   origin, YAML_BYTES_MAX, YAML_BYTES_MAX);
 		builder.failed = true;
 	} else {
 		expect_no_directive(&builder, text, length);
