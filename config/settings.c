@@ -139,6 +139,31 @@ static void schemas_read(struct reading *reading, const struct located_node *roo
 	}
 }
 
+/* A key without an effect may be given with its default, since printed settings have all keys. */
+static void expect_default(struct reading *reading, const struct located_node *mapping,
+			   const char *key, bool is_default, const char *why)
+{
+	const struct located_node *node = is_default ? NULL : located_get(mapping, key);
+
+	if (node)
+		located_error(&reading->errors, node, "found \"%s\", expected no %s: %s",
+			      node->text, key, why);
+}
+
+/* Keys of the pace, where no message is waited for. It looks at the text of the speed, since a
+ * wrong speed is 0 too. A wrong value of the keys is 0, and reported already. */
+static void pace_check(struct reading *reading, const struct located_node *node,
+		       const struct settings_feed *feed)
+{
+	const struct located_node *speed = located_get(node, "speed");
+	const char *why = "with speed: max the feed waits for no message";
+
+	if (speed && (speed->kind != YAML_SCALAR || strcmp(speed->text, "max") != 0))
+		return;
+	expect_default(reading, node, "wait", !feed->wait || feed->wait == SETTINGS_BACKOFF, why);
+	expect_default(reading, node, "from", feed->from_s == 0, why);
+}
+
 static void feed_read(struct reading *reading, const struct located_node *node,
 		      struct settings_feed *feed)
 {
@@ -167,6 +192,7 @@ static void feed_read(struct reading *reading, const struct located_node *node,
 	} else {
 		keys_read_given(reading, node, &further_keys[1], feed);
 	}
+	pace_check(reading, node, feed);
 	if (feed->type == SETTINGS_SYNTHETIC && located_get(node, "messages") &&
 	    located_get(node, "seconds"))
 		located_error(&reading->errors, located_get(node, "seconds"),
@@ -277,20 +303,56 @@ static bool has_address(const struct settings_bus *bus, const char *scheme)
 	return false;
 }
 
+/* Keys of notices, where no notice is sent. A wrong value is 0, and reported already. */
+static void notices_check(struct reading *reading, const struct located_node *node)
+{
+	const struct settings_bus *bus = &reading->settings->bus;
+	const char *why = "the bus sends no notices";
+
+	if (bus->listen.count && !has_address(bus, "rdma:")) {
+		why = "the bus listens at shared memory only";
+		expect_default(reading, node, "notice",
+			       !bus->notice || bus->notice == SETTINGS_NOTICE_AUTO, why);
+	} else if (bus->notice != SETTINGS_NOTICE_NONE) {
+		return;
+	}
+	expect_default(reading, node, "notice_bytes",
+		       !bus->notice_bytes || bus->notice_bytes == BOUND_NOTICE_BYTES, why);
+	if (bus->multicast)
+		located_error(&reading->errors, located_get(node, "multicast"),
+			      "found \"%s\", expected no group: %s", bus->multicast, why);
+}
+
+static bool has_ticket(const struct located_node *realms)
+{
+	if (!realms || realms->kind != YAML_SEQUENCE)
+		return false;
+	for (const struct located_node *realm = realms->first; realm; realm = realm->next)
+		if (located_get(realm, "ticket_file"))
+			return true;
+	return false;
+}
+
+/* Read before the realms, so it looks at their nodes. */
+static void overlap_check(struct reading *reading, const struct located_node *root)
+{
+	const struct located_node *bus = located_get(root, "bus");
+	const struct located_node *node = located_get(bus, "ticket_overlap_s");
+	const uint32_t overlap_s = reading->settings->bus.ticket_overlap_s;
+	const bool wrong = node && overlap_s == 0 && strcmp(node->text, "0") != 0;
+
+	if (node && node->kind == YAML_SCALAR && !has_ticket(located_get(root, "realms")))
+		expect_default(reading, bus, "ticket_overlap_s",
+			       wrong || overlap_s == BOUND_TICKET_OVERLAP_S,
+			       "no realm has a ticket");
+}
+
 /* Rules between keys of the bus. */
 static void bus_check(struct reading *reading, const struct located_node *node)
 {
 	struct settings_bus *bus = &reading->settings->bus;
 
-	if (bus->multicast && bus->listen.count && !has_address(bus, "rdma:"))
-		located_error(&reading->errors, located_get(node, "multicast"),
-			      "found \"%s\", expected no group: the bus listens at shared memory "
-			      "only",
-			      bus->multicast);
-	else if (bus->multicast && bus->notice == SETTINGS_NOTICE_NONE)
-		located_error(&reading->errors, located_get(node, "multicast"),
-			      "found \"%s\", expected no group: the bus sends no notices",
-			      bus->multicast);
+	notices_check(reading, node);
 	quota_check(reading, located_get(node, "subscribers_per_host"), bus->subscribers_per_host);
 	if (!bus->subscribers_per_host)
 		bus->subscribers_per_host = BOUND_QUOTA(bus->subscribers_max);
@@ -461,6 +523,7 @@ static void file_read(struct reading *reading, const char *path)
 	    keys_known(reading, root, (const struct key *const[]){ tables_root, NULL })) {
 		keys_read(reading, root, tables_root, reading->settings);
 		bus_check(reading, located_get(root, "bus"));
+		overlap_check(reading, root);
 		schemas_read(reading, root);
 		feeds_read(reading, root);
 		topics_read(reading, root);

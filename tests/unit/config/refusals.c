@@ -30,6 +30,7 @@
 	"bus: { name: b, listen: [ 'rdma:[fd00::1]:7471', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS
 #define IN_REALMS(list) BUS SCHEMAS FEEDS TOPICS "realms: " list "\n"
 #define A_REALM(keys)   IN_REALMS("[ { name: r, " keys " } ]")
+#define WITH_TICKET     "realms: [ { name: r, ticket_file: a.ticket, topics: [ t ] } ]\n"
 #define TICKET          "expected the path of a ticket file"
 #define HEX16           "5a5A0123456789ef"
 #define PATTERN         "expected a pattern that one of the topics matches"
@@ -123,7 +124,7 @@ static const char *const cases[][2] = {
 	{ IN_BUS("notice_bytes: @4097"), "bus.notice_bytes: found \"4097\", " NUMBER("256 to 4096") },
 	{ IN_BUS("listen: [ 'rdma:10.9.0.1:7471' ], multicast: '239.1.1.1:1', @multicast: '239.1.1.1:1'"), "bus.multicast: " AGAIN "1)" },
 	{ IN_BUS("notice: auto, @notice: auto"), "bus.notice: " AGAIN "1)" },
-	{ IN_BUS("notice_bytes: 256, @notice_bytes: 256"), "bus.notice_bytes: " AGAIN "1)" },
+	{ IN_BUS("notice_bytes: 1024, @notice_bytes: 256"), "bus.notice_bytes: " AGAIN "1)" },
 	{ IN_BUS("notice_bytes: @many"), "bus.notice_bytes: found \"many\", " NUMBER("256 to 4096") },
 	{ IN_BUS("listen: [ @'rdma:0.0.0.0:1' ]"), "bus.listen[0]: address rdma:0.0.0.0:1: found the wildcard address, expected the address of one device" },
 	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,retries=7' ]"), "bus.listen[0]: address rdma:1.2.3.4:1,retries=7: retries: found \"7\", expected 1 to 6" },
@@ -155,7 +156,7 @@ static const char *const cases[][2] = {
 	/* numbers of the bus */
 	{ IN_BUS("ticket_overlap_s: @-1"), "bus.ticket_overlap_s: found \"-1\", " NUMBER("0 to 86400") },
 	{ IN_BUS("ticket_overlap_s: @86401"), "bus.ticket_overlap_s: found \"86401\", " NUMBER("0 to 86400") },
-	{ IN_BUS("ticket_overlap_s: 1, @ticket_overlap_s: 1"), "bus.ticket_overlap_s: " AGAIN "1)" },
+	{ IN_BUS("ticket_overlap_s: 60, @ticket_overlap_s: 1"), "bus.ticket_overlap_s: " AGAIN "1)" },
 	{ IN_BUS("stale_ms: @19"), "bus.stale_ms: found \"19\", " NUMBER("20 to 60000") },
 	{ IN_BUS("stale_ms: @60001"), "bus.stale_ms: found \"60001\", " NUMBER("20 to 60000") },
 	{ IN_BUS("stale_ms: @1s"), "bus.stale_ms: found \"1s\", " NUMBER("20 to 60000") },
@@ -252,7 +253,7 @@ static const char *const cases[][2] = {
 	{ IN_FEED("cpu: 1, @cpu: 1"), "feeds[0].cpu: " AGAIN "3)" },
 	{ IN_FEED("wait: @busy"), "feeds[0].wait: found \"busy\", " WAIT },
 	{ IN_FEED("wait: @{}"), "feeds[0].wait: found a mapping, " WAIT },
-	{ IN_FEED("wait: spin, @wait: spin"), "feeds[0].wait: " AGAIN "3)" },
+	{ IN_FEED("wait: backoff, @wait: spin"), "feeds[0].wait: " AGAIN "3)" },
 	/* itch50 */
 	{ A_FEED("@{ name: f, type: itch50, date: 2019-12-30 }"), "feeds[0].path: found nothing, " FILE_ },
 	{ IN_ITCH("date: 2019-12-30, path: @[]"), "feeds[0].path: found a list, " FILE_ },
@@ -288,7 +289,7 @@ static const char *const cases[][2] = {
 	{ IN_FILE("from: @9:30"), "feeds[0].from: found \"9:30\", " TIME },
 	{ IN_FILE("from: @09:30:00.5"), "feeds[0].from: found \"09:30:00.5\", " TIME },
 	{ IN_FILE("from: @noon"), "feeds[0].from: found \"noon\", " TIME },
-	{ IN_FILE("from: 09:30, @from: 09:30"), "feeds[0].from: " AGAIN "3)" },
+	{ IN_FILE("from: 00:00, @from: 09:30"), "feeds[0].from: " AGAIN "3)" },
 	/* synthetic */
 	{ IN_FEED("seed: @-1"), "feeds[0].seed: found \"-1\", " NUMBER("0 to 9223372036854775807") },
 	{ IN_FEED("seed: @9223372036854775808"), "feeds[0].seed: found \"9223372036854775808\", " NUMBER("0 to 9223372036854775807") },
@@ -403,6 +404,17 @@ static const char *const cases[][2] = {
 	{ A_REALM("ticket_file: a.ticket, topics: [ t ], @topics: [ t ]"), "realms[0].topics: " AGAIN "5)" },
 	{ A_REALM("ticket_file: a.ticket, topics: [ t ], subscribers_max: @1025"), "realms[0].subscribers_max: found 1025, expected at most bus.subscribers_max, 1024" },
 	/* between them */
+	{ IN_BUS("notice: @none"), "bus.notice: found \"none\", expected no notice: the bus listens at shared memory only" },
+	{ IN_BUS("notice: @udp"), "bus.notice: found \"udp\", expected no notice: the bus listens at shared memory only" },
+	{ IN_BUS("notice_bytes: @256"), "bus.notice_bytes: found \"256\", expected no notice_bytes: the bus listens at shared memory only" },
+	{ IN_BUS("listen: [ 'rdma:10.9.0.1:7471' ], notice: none, notice_bytes: @256"), "bus.notice_bytes: found \"256\", expected no notice_bytes: the bus sends no notices" },
+	{ IN_BUS("ticket_overlap_s: @0"), "bus.ticket_overlap_s: found \"0\", expected no ticket_overlap_s: no realm has a ticket" },
+	{ IN_BUS("ticket_overlap_s: @30") "realms: [ { name: anonymous, topics: [ t ] } ]\n", "bus.ticket_overlap_s: found \"30\", expected no ticket_overlap_s: no realm has a ticket" },
+	{ IN_FEED("wait: @spin"), "feeds[0].wait: found \"spin\", expected no wait: with speed: max the feed waits for no message" },
+	{ IN_FEED("speed: max, wait: @sleep"), "feeds[0].wait: found \"sleep\", expected no wait: with speed: max the feed waits for no message" },
+	{ IN_FEED("wait: spin, speed: @0x"), "feeds[0].speed: found \"0x\", " SPEED },
+	{ IN_FILE("from: @09:30"), "feeds[0].from: found \"09:30\", expected no from: with speed: max the feed waits for no message" },
+	{ IN_FILE("from: @first_trade, speed: max"), "feeds[0].from: found \"first_trade\", expected no from: with speed: max the feed waits for no message" },
 	{ IN_BUS("subscribers_per_host: @1025"), "bus.subscribers_per_host: found 1025, expected at most bus.subscribers_max, 1024" },
 	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, checked: @false } ]\n",
 	  "topics[0].checked: found \"false\", expected true: an unchecked topic is served over shared memory only, and the bus has no shm: address" },
@@ -731,9 +743,14 @@ static const char *const good[] = {
 	       "'rdma:1.2.3.4:65535,rnr_retries=2,reads=2,traffic_class=8,attempt_ms=200,hop_limit="
 	       "2' ]"),
 	IN_BUS("access: { users: [], groups: [] }"),
-	IN_BUS("notice: none, notice_bytes: 256"),
-	IN_BUS("ticket_overlap_s: 0"),
-	IN_BUS("ticket_overlap_s: 86400"),
+	IN_BUS("listen: [ 'rdma:10.9.0.1:7471' ], notice: none, notice_bytes: 1024"),
+	IN_BUS("listen: [ 'rdma:10.9.0.1:7471' ], notice_bytes: 256"),
+	IN_BUS("ticket_overlap_s: 0") WITH_TICKET,
+	IN_BUS("ticket_overlap_s: 86400") WITH_TICKET,
+	/* defaults, as printed settings have them */
+	IN_BUS("notice: auto, notice_bytes: 1024, ticket_overlap_s: 60"),
+	IN_FILE("from: 00:00:00, speed: max, wait: backoff"),
+	IN_FEED("speed: realtime, wait: spin"),
 	IN_BUS("cpu: 1023, numa: 0"),
 	IN_BUS("cpu: -1, numa: -1"),
 	IN_BUS("listen: [ 'rdma:10.9.0.1:1' ], multicast: '239.255.255.255:65535', notice: udp, "
@@ -751,8 +768,8 @@ static const char *const good[] = {
 	IN_FEED("date: 1970-01-02"),
 	IN_FEED("date: 2199-12-31"),
 	IN_FEED("date: 2000-02-29"),
-	IN_FILE("from: 23:59:59"),
-	IN_FILE("from: first_trade"),
+	IN_FILE("speed: realtime, from: 23:59:59"),
+	IN_FILE("speed: 2x, from: first_trade"),
 	IN_FILE("time_zone: UTC"),
 	IN_TOPIC("slots: 64, instruments: 1"),
 	IN_BUS("listen: [ 'shm:', 'rdma:10.9.0.1:1' ], multicast: '224.0.1.0:1'"),
