@@ -92,7 +92,7 @@ schemas: [ quote ]
 feeds: [ {{ name: f, {itch(path, ", speed: realtime")} }} ]
 topics:
 {topics}"""))
-        self.until((self.folder / "b.sock").exists, "a socket", pubd)
+        self.says(pubd, "info address shm:b: listens at ")  # the file is there a moment before
         patience = ("--timeout", "60000")
         asked = [self.begin(TICKBUS, "topics", "shm:b", "--format", "csv", *patience),
                  self.begin(TICKBUS, "cat", "shm:b", "t199", "--from", "oldest", "--count", "1", *patience)]
