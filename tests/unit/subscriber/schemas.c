@@ -54,7 +54,8 @@ Test(schemas, schemas_of_refused_topics_are_forgotten)
 		tb_schema_free(unfit);
 		cr_assert_eq(tb_subscribe(subscriber, text, &how, &subscription), -EPROTO);
 	}
-	cr_expect_eq(schemas_kept(), 2, "%u are kept", schemas_kept());
+	/* The last of them goes with the next pulse, which may have come. */
+	cr_expect_leq(schemas_kept(), 2, "%u are kept", schemas_kept());
 	cr_expect(schema_known(tb_source_schema(subscriber->table[0])));
 	tb_schema_free(wanted);
 }
