@@ -150,7 +150,7 @@ static bool file_read(struct reading *reading, const char *text, void *field)
 		snprintf(reading->reason, sizeof(reading->reason), "%s: a file of 1 byte", path);
 	else
 		return true;
-	*(const char **)field = NULL; /* is not looked into */
+	*(const char **)field = NULL; /* so that no later check opens it */
 	return false;
 }
 

@@ -168,7 +168,6 @@ static void feed_read(struct reading *reading, const struct located_node *node,
 		      struct settings_feed *feed)
 {
 	const struct key *tables[FEED_TYPES + 2] = { tables_feed };
-
 	const struct located_node *path = located_get(node, "path");
 
 	feed->line = node->line;

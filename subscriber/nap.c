@@ -4,7 +4,7 @@
 
 #define WEIGHT      8                  /* of the past in the moving average */
 #define INTERVALS   4                  /* naps end after this many intervals without an arrival */
-#define SILENCE_NS  (2 * NAP_WORTH_NS) /* nor before this time: a feed has bursts and pauses */
+#define SILENCE_NS  (2 * NAP_WORTH_NS) /* naps last at least this long: a feed has bursts */
 #define INTERVAL_NS (4 * NAP_WORTH_NS) /* a longer silence counts as this */
 
 static void learn(struct nap *nap, uint64_t now_ns)
