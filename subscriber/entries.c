@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of wanted entries. A hole of a few entries is READ along: its bytes cost less than the
  * headers of another READ. Runs are found from where the last posted run ended, around the page, so
- * no entry waits for ever behind others. */
+ * no entry waits for ever behind others. A look that follows a complete one begins at the first
+ * entry. Otherwise neighbours of which the last ones came later would be two runs in every look. */
 #include "subscriber/entries.h"
 
 bool entries_have(const struct entries *entries, uint32_t index)
@@ -21,6 +22,12 @@ static uint32_t wanted_from(const struct entries *entries, uint32_t index)
 		index = entries->wanted[index / 64] >> index % 64 ? index + 1
 								  : (index / 64 + 1) * 64;
 	return index;
+}
+
+void entries_begin(struct entries *entries)
+{
+	if (wanted_from(entries, 0) == BOUND_TOPICS_MAX)
+		entries->next = 0;
 }
 
 static struct entry_run run_at(const struct entries *entries, uint32_t first)

@@ -20,6 +20,9 @@ struct entry_run {
 	uint32_t first, count;
 };
 
+/* Before the entries of a look are wanted. Runs begin at the first entry again, unless some of the
+ * look before are still wanted: then those come first. */
+void entries_begin(struct entries *);
 void entries_want(struct entries *, uint32_t index);
 bool entries_have(const struct entries *, uint32_t index);
 /* Finds the next runs, in order, at most max. They stay wanted. Returns how many. */

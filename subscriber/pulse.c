@@ -341,6 +341,7 @@ static void pulse_arrived(struct tb_subscriber *subscriber, int status)
 	words_load(&pulse, subscriber->page_copy, sizeof(pulse));
 	pulse_use(subscriber, &pulse);
 	stale_judge(subscriber, asked_ms);
+	entries_begin(&subscriber->entries);
 	for (uint32_t i = 0; i < subscriber->table_used; i++)
 		if (entry_exists(subscriber, subscriber->table[i]))
 			entries_want(&subscriber->entries, entry_index(subscriber->table[i]));

@@ -40,12 +40,15 @@ static bool looked(void)
 	return subscriber->page_asked_ms == 0 && subscriber->entries_under_way == 0;
 }
 
-/* Counts what LOOKS looks of a subscriber to this pattern READ of the page. */
-static void expect_reads_of_a_look(const char *pattern, unsigned int topics, uint64_t reads,
-				   uint64_t bytes)
+static void subscribe_to(const char *pattern)
 {
 	subscriber = scene_subscriber("net", 0);
 	scene_subscribe(subscriber, pattern, TB_FROM_NEWEST, &notes);
+}
+
+/* Counts what LOOKS looks READ of the page, once these topics are joined. */
+static void expect_reads_of_a_look(unsigned int topics, uint64_t reads, uint64_t bytes)
+{
 	UNTIL(net_joined(topics) && net_served() && subscriber->pulse_topics >= topics, 100);
 	clock_stop();
 	clock_pass(subscriber->stale_ms / 10);
@@ -68,25 +71,40 @@ Test(bus_page, reader_of_a_topic_reads_pulse_and_its_entry)
 {
 	net_publisher_for(BOUND_TOPICS_MAX);
 	topics_make(3, 0);
-	expect_reads_of_a_look("a.2", 1, 1, sizeof(struct bus_entry));
+	subscribe_to("a.2");
+	expect_reads_of_a_look(1, 1, sizeof(struct bus_entry));
 }
 
 Test(bus_page, entries_of_neighbours_are_one_read)
 {
 	topics_make(200, 0);
-	expect_reads_of_a_look(">", 200, 1, 200 * sizeof(struct bus_entry));
+	subscribe_to(">");
+	expect_reads_of_a_look(200, 1, 200 * sizeof(struct bus_entry));
+}
+
+/* Topics that came after a look are READ along with the others. */
+Test(bus_page, later_neighbours_are_in_the_same_read)
+{
+	topics_make(3, 0);
+	subscribe_to(">");
+	UNTIL(net_joined(3) && net.reads[READ_ENTRIES] > 0 && looked(), 100);
+	scene_topic(net.publisher, "b.1", 64, 0);
+	scene_topic(net.publisher, "b.2", 64, 0);
+	expect_reads_of_a_look(5, 1, 5 * sizeof(struct bus_entry));
 }
 
 Test(bus_page, entries_across_small_holes_are_one_read)
 {
 	topics_make(5, ENTRIES_HOLE_MAX);
-	expect_reads_of_a_look("a.*", 5, 1, (5 + 4 * ENTRIES_HOLE_MAX) * sizeof(struct bus_entry));
+	subscribe_to("a.*");
+	expect_reads_of_a_look(5, 1, (5 + 4 * ENTRIES_HOLE_MAX) * sizeof(struct bus_entry));
 }
 
 Test(bus_page, scattered_entries_are_read_in_several_lists)
 {
 	topics_make(40, ENTRIES_HOLE_MAX + 1);
-	expect_reads_of_a_look("a.*", 40, 40, 40 * sizeof(struct bus_entry));
+	subscribe_to("a.*");
+	expect_reads_of_a_look(40, 40, 40 * sizeof(struct bus_entry));
 }
 
 /* The view has a guard behind its first page, where entries of other topics would be. */

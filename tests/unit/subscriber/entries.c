@@ -45,10 +45,26 @@ Test(entries, runs_take_turns_if_few_are_posted)
 	struct entry_run run;
 
 	for (uint32_t turn = 0; turn < 9; turn++) {
+		entries_begin(&entries);
 		for (uint32_t i = 0; i < 3; i++)
 			entries_want(&entries, 500 * i);
 		cr_assert_eq(entries_runs(&entries, &run, 1), 1);
 		expect_run(&run, turn % 3 * 500, 1);
+		entries_posted(&entries, &run);
+	}
+}
+
+/* Entries 0 to 2 were READ, then 3 came. */
+Test(entries, look_after_a_complete_one_begins_at_the_first_entry)
+{
+	struct entry_run run;
+
+	for (uint32_t count = 3; count <= 4; count++) {
+		entries_begin(&entries);
+		for (uint32_t i = 0; i < count; i++)
+			entries_want(&entries, i);
+		cr_assert_eq(entries_runs(&entries, &run, 1), 1);
+		expect_run(&run, 0, count);
 		entries_posted(&entries, &run);
 	}
 }
