@@ -2,7 +2,8 @@
 /* Runs of wanted entries. A hole of a few entries is READ along: its bytes cost less than the
  * headers of another READ. Runs are found from where the last posted run ended, around the page, so
  * no entry waits for ever behind others. A look that follows a complete one begins at the first
- * entry. Otherwise neighbours of which the last ones came later would be two runs in every look. */
+ * entry. Otherwise, if topics are added after a look, their entries would stay a run of their own.
+ */
 #include "subscriber/entries.h"
 
 bool entries_have(const struct entries *entries, uint32_t index)

@@ -158,7 +158,8 @@ Test(merge_ends, sleeper_does_not_spin_behind_a_topic_with_an_invalid_line)
 	scene.subscriber->soon = 0; /* of earlier waits */
 	while (scene.subscriber->soon == 0 && scene_now_ms() < late_ms) {
 		tb_poll(scene.subscriber, 64);
-		tb_wait(scene.subscriber, 10);
+		if (scene.subscriber->discovery.outstanding == 0) /* answers have pauses too */
+			tb_wait(scene.subscriber, 10);
 	}
 	cr_expect_gt(scene.subscriber->soon, 0, "no pause grew");
 	atomic_fetch_xor(check, 1);
