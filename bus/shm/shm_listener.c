@@ -136,7 +136,8 @@ static int hold_listen(struct shm_listener *listener)
 	return shm_hold_listen(&listener->hold, listener->site.socket);
 }
 
-/* Lets clients connect to the site's socket, after it is shared with a porter (Z5). */
+/* Lets clients connect to the site's socket, after it is shared with a porter (Z5). That takes
+ * milliseconds, so the socket's file is made only then: a client that finds it can connect soon. */
 static int socket_listen(struct shm_listener *listener,
 			 int (*shares)(struct shm_listener *listener))
 {
@@ -145,6 +146,9 @@ static int socket_listen(struct shm_listener *listener,
 
 	if (result < 0)
 		return error_prefix(result, "address shm:%s: ", listener->site.name);
+	result = shm_site_bind(&listener->site);
+	if (result < 0)
+		return result;
 	result = shm_access_set(&listener->access, path);
 	if (result > 0)
 		peers_log(&listener->peers, FABRIC_LOG_INFO, "address shm:%s: %s",
@@ -185,7 +189,7 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 	if (result == 0)
 		result = before_look(listener);
 	if (result == 0)
-		result = shm_site_bind(&listener->site);
+		result = shm_site_socket(&listener->site);
 	if (result == 0)
 		result = socket_listen(listener, hold_open);
 	if (result < 0)
@@ -659,7 +663,7 @@ static int socket_renew(struct shm_listener *listener)
 
 	if (!listener->paused)
 		listener_accept(listener);
-	result = shm_site_bind(&listener->site);
+	result = shm_site_socket(&listener->site);
 	if (result < 0)
 		return result;
 	result = socket_listen(listener, hold_listen);

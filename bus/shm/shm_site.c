@@ -24,17 +24,13 @@ int shm_site_open(struct shm_site *site, const char *name)
 	return shm_lock_take(&site->lock, site->name, &site->location);
 }
 
-static int bind_failed(const struct shm_site *site, int fd)
+static int no_socket(const struct shm_site *site)
 {
-	const int code = errno;
-
-	if (fd >= 0)
-		close(fd);
-	return error_set(code, "address shm:%s: cannot create a socket at %s: %s", site->name,
-			 site->location.address.sun_path, strerror(code));
+	return error_set(errno, "address shm:%s: cannot create a socket at %s: %s", site->name,
+			 site->location.address.sun_path, strerror(errno));
 }
 
-int shm_site_bind(struct shm_site *site)
+int shm_site_socket(struct shm_site *site)
 {
 	const struct sockaddr_un *address = &site->location.address;
 	struct stat there;
@@ -50,12 +46,20 @@ int shm_site_bind(struct shm_site *site)
 		return result;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return bind_failed(site, fd);
-	unlink(address->sun_path); /* a killed publisher left it: we hold the lock */
-	if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ||
-	    lstat(address->sun_path, &there) < 0)
-		return bind_failed(site, fd);
+		return no_socket(site);
 	site->socket = fd;
+	return 0;
+}
+
+int shm_site_bind(struct shm_site *site)
+{
+	const struct sockaddr_un *address = &site->location.address;
+	struct stat there;
+
+	unlink(address->sun_path); /* a killed publisher left it: we hold the lock */
+	if (bind(site->socket, (const struct sockaddr *)address, sizeof(*address)) < 0 ||
+	    lstat(address->sun_path, &there) < 0)
+		return no_socket(site);
 	site->device = there.st_dev;
 	site->inode = there.st_ino;
 	return 0;

@@ -26,8 +26,11 @@ struct shm_site {
 /* Finds the folder and takes the lock. 0; -EADDRINUSE: another publisher holds it; or -errno, with
  * a text. Close the site after an error too. */
 int shm_site_open(struct shm_site *, const char *name);
-/* Makes a socket that does not listen yet, in place of the earlier socket, which the caller closes.
- * 0; -EADDRINUSE: another process listens there; or -errno, with a text. */
+/* Makes a socket without a file, in place of the earlier socket, which the caller closes. 0;
+ * -EADDRINUSE: another process listens there; or -errno, with a text. */
+int shm_site_socket(struct shm_site *);
+/* Makes the socket's file, in place of an earlier file. Clients can connect when the socket
+ * listens. 0, or -errno with a text. */
 int shm_site_bind(struct shm_site *);
 /* Whether lock and socket are there and belong to this publisher. */
 bool shm_site_is_whole(const struct shm_site *);

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
-extern bool old_kernel; /* from now on there is no SO_PASSRIGHTS */
+extern bool old_kernel;                   /* from now on there is no SO_PASSRIGHTS */
+extern unsigned int old_kernel_addresses; /* sockets that had an address when it was tried */
 
 #endif

@@ -117,6 +117,17 @@ Test(site, removed_files_are_made_again_on_an_old_kernel)
 	expect_guest_well();
 }
 
+/* To start a porter takes milliseconds. In them a client would find the file, and could not
+ * connect.
+ */
+Test(site, socket_has_no_file_before_it_is_shared)
+{
+	old_kernel = true;
+	host_open(8, nobody_else);
+	cr_expect(is_there(socket_address().sun_path));
+	cr_expect_eq(old_kernel_addresses, 0, "a socket with a file was to be shared");
+}
+
 /* The folder of the test is given, so it is not made again. */
 Test(site, removed_folder_is_waited_for)
 {
