@@ -8,4 +8,4 @@ SECONDS = 240
 
 
 def run(lab):
-    strangers.others_unaffected(lab, 100)
+    strangers.others_unaffected(lab, 60)

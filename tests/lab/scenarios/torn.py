@@ -8,5 +8,5 @@ SECONDS = 900
 
 
 def run(lab):
-    torn_reads.none_wrong(lab, torn_reads.reads_wanted(200000))
+    torn_reads.none_wrong(lab, torn_reads.reads_wanted(120000))
     torn_reads.some_wrong_without_the_check(lab)
