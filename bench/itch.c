@@ -25,7 +25,9 @@
 #include "bench/bench.h"
 #include "publisher/feeds/cores.h"
 #include "publisher/feeds/feed.h"
-#include "publisher/feeds/synthetic_source.h"
+#include "publisher/feeds/framings/source_file.h"
+#include "publisher/feeds/itch/itch_protocol.h"
+#include "publisher/feeds/synthetic/synthetic_source.h"
 #include "tickbus/publisher.h"
 
 #define SAMPLE_MESSAGES 65536
@@ -71,30 +73,30 @@ static uint64_t resident(void)
 /* Reads all messages into the books. *memory: bytes per order, unless NULL. */
 static uint64_t books(char *path, double *memory)
 {
-	const struct market_options options = { .output = nothing };
+	const struct protocol_options options = { .output = nothing };
 	const uint64_t before = resident();
 	struct source_message message;
 	struct source *source;
-	struct market *market;
+	struct protocol *protocol;
 	uint64_t count = 0, most = 0;
 	int result;
 
-	expect(market_open(&market, &options), "market");
+	expect(protocol_open(&protocol, &itch_protocol, &options), "market");
 	expect(file_open(path, &source), "file");
 	while ((result = source_next(source, &message)) > 0) {
 		if (message.ahead)
-			market_expect(market, message.ahead, message.ahead_length);
-		expect(market_message(market, &message), "market");
+			protocol_expect(protocol, message.ahead, message.ahead_length);
+		expect(protocol_message(protocol, &message), "market");
 		if (++count % SAMPLE_MESSAGES || !memory)
 			continue;
-		if (market_counters(market)[MARKET_COUNTER_ORDERS] <= most)
+		if (protocol->counters[itch_protocol.count + MARKET_COUNTER_ORDERS] <= most)
 			continue;
-		most = market_counters(market)[MARKET_COUNTER_ORDERS];
+		most = protocol->counters[itch_protocol.count + MARKET_COUNTER_ORDERS];
 		*memory = (double)(resident() - before) / (double)most;
 	}
 	expect(result, "file");
 	source_close(source);
-	market_close(market);
+	protocol_close(protocol);
 	if (memory && most < ORDERS_LEAST)
 		machine_fail("found at most %llu live orders, expected %d or more",
 			     (unsigned long long)most, ORDERS_LEAST);
@@ -125,6 +127,7 @@ static uint64_t publish(int (*open)(void *, struct source **), void *user, bool 
 	const struct tb_group_options group = { .size = sizeof(group), .name = "itch" };
 	struct feed_topic topics[2];
 	struct feed_options options = { .name = "itch",
+					.protocol = &itch_protocol,
 					.open = open,
 					.open_user = user,
 					.wait = PACE_SPIN,

@@ -29,6 +29,8 @@ FABRIC_MAY_USE = ["tickbus", "bus/address.h", "bus/barrier.h", "bus/bounds.h", "
                   "bus/memory.h", "bus/no_notices.h", "bus/notice.h", "bus/numa.h", "bus/peers.h", "bus/words.h"]
 # The porter is a program of its own: its files and the descriptors of a socket are all that it is made of.
 PORTER_MAY_USE = ["bus/fabric.h", "bus/shm/shm_frame.h", "bus/shm/shm_given.h", "bus/shm/shm_rights.h"]
+PROTOCOL_MAY_USE = ["publisher/feeds/protocol.h", "publisher/feeds/source.h", "publisher/feeds/market", "schemas",
+                    "bus/error.h", "tickbus"]
 
 # folder -> folders and headers that it may include ("tickbus" is include/tickbus)
 MAY_USE = {
@@ -44,10 +46,20 @@ MAY_USE = {
                "bus/groups.h", "bus/pattern.h", "tickbus"],
     "publisher": ["bus", "schemas", "tickbus"],
     "subscriber": ["bus", "schemas", "tickbus"],
-    "publisher/feeds": ["publisher", "subscriber", "schemas", "bus/bounds.h", "bus/error.h", "bus/clock.h",
-                        "bus/keyed.h", "bus/barrier.h", "tickbus"],
-    "publisher/pubd": ["publisher", "publisher/feeds", "config", "schemas", "bus/account.h", "bus/error.h", "bus/clock.h",
-                       "bus/log.h", "tickbus"],
+    # A feed knows no protocol, and a market no message.
+    "publisher/feeds": ["publisher", "publisher/feeds/market", "schemas", "bus/error.h", "bus/clock.h", "bus/barrier.h",
+                        "tickbus"],
+    "publisher/feeds/containers": ["bus/error.h", "tickbus"],
+    "publisher/feeds/framings": ["publisher/feeds/containers", "publisher/feeds/source.h", "publisher/feeds/itch/itch.h",
+                                 "bus/error.h"],
+    "publisher/feeds/itch": PROTOCOL_MAY_USE,
+    "publisher/feeds/market": ["schemas", "bus/error.h", "bus/keyed.h", "tickbus"],
+    "publisher/feeds/synthetic": ["publisher/feeds/source.h", "publisher/feeds/itch/itch.h", "bus/bounds.h",
+                                  "bus/error.h"],
+    "publisher/feeds/calendar": ["bus/error.h"],
+    "publisher/pubd": ["publisher", "publisher/feeds", "publisher/feeds/calendar", "publisher/feeds/framings",
+                       "publisher/feeds/itch", "publisher/feeds/market", "publisher/feeds/synthetic", "config", "schemas",
+                       "bus/account.h", "bus/error.h", "bus/clock.h", "bus/log.h", "tickbus"],
     "tools": ["tickbus"],
     "examples": ["tickbus", "tickbus/schemas"],
 }
@@ -55,15 +67,15 @@ MAY_USE = {
 ALSO = {
     "bus/fabric.c": ["bus/shm/shm.h", "bus/verbs/verbs.h"],
     "bus/fabric_find.c": ["bus/fault/fault.h", "bus/fault/fault_plan.h"],
-    "tools/synth.c": ["publisher/feeds/synthetic.h"],
+    "tools/synth.c": ["publisher/feeds/synthetic/synthetic.h"],
 }
 # header of a library -> folders that may see it
 CLAIMED = {
     "yaml.h": ["config/yaml"],
     "xxhash.h": ["bus", "schemas"],
     "sodium.h": ["bus"],
-    "zlib.h": ["publisher/feeds"],
-    "zstd.h": ["publisher/feeds"],
+    "zlib.h": ["publisher/feeds/containers"],
+    "zstd.h": ["publisher/feeds/containers", "publisher/feeds/synthetic"],
     "rdma/": ["bus/verbs"],
     "infiniband/": ["bus/verbs"],
     "pcap": [],
@@ -84,7 +96,8 @@ CALLBACKS = {
     "include/tickbus/publisher.h": "log lines",
     "include/tickbus/subscriber.h": "records, batches and events",
     "publisher/feeds/feed.h": "a feed's end",
-    "publisher/feeds/market.h": "what a market makes of a message, to the feed that publishes it",
+    "publisher/feeds/market/market.h": "what a market makes of a message, to the feed that publishes it",
+    "publisher/feeds/protocol.h": "a protocol's operations; what is found in a message, to the feed",
     "publisher/feeds/reading.h": "what the reading thread made, to the feed that publishes it",
     "publisher/feeds/source.h": "a source's operations",
     "publisher/state.h": "what follows each record of a topic; both ends are in writer.c",

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "publisher/feeds/synthetic.h"
+#include "publisher/feeds/synthetic/synthetic.h"
 #include "tickbus/error.h"
 #include "tools/command.h"
 

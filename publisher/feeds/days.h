@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The messages of a source, day by day. A source may have several days in a row. */
+/* The messages of a source, day by day. The message that begins another day is read with the day
+ * before, and kept for that day. */
 #ifndef TICKBUS_FEEDS_DAYS_H
 #define TICKBUS_FEEDS_DAYS_H
 
-#include "publisher/feeds/day_marks.h"
 #include "publisher/feeds/source.h"
 
 /* All but `source` is zero before the first message. */
@@ -13,26 +13,21 @@ struct days {
 	bool keeps;
 };
 
-#define DAYS_NEXT 2
-
-/* The next message of the day that has these marks: 1. DAYS_NEXT: another day follows, whose first
- * message comes with the next call. 0 at the end of the source, or its error. */
-static inline int days_next(struct days *days, const struct day_marks *marks,
-			    struct source_message *message)
+/* The next message, like source_next. */
+static inline int days_next(struct days *days, struct source_message *message)
 {
-	int result;
+	if (__builtin_expect(!days->keeps, 1))
+		return source_next(days->source, message);
+	days->keeps = false;
+	*message = days->first;
+	return 1;
+}
 
-	if (__builtin_expect(days->keeps, 0)) {
-		days->keeps = false;
-		*message = days->first;
-		return 1;
-	}
-	result = source_next(days->source, message);
-	if (result <= 0 || __builtin_expect(!day_marks_over(marks, message), 1))
-		return result;
+/* The message begins another day: it comes again, and its memory stays valid until then. */
+static inline void days_keep(struct days *days, const struct source_message *message)
+{
 	days->first = *message;
 	days->keeps = true;
-	return DAYS_NEXT;
 }
 
 #endif

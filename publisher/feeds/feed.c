@@ -31,7 +31,7 @@ struct feed {
 	struct feed_say say;
 	struct outputs *outputs;
 	struct tb_topic **joined; /* the topics, as tb_publisher_joins takes them */
-	struct market *market;
+	struct protocol *protocol;
 	struct source *source;
 	struct reading *reading; /* NULL: this thread reads */
 	bool apart;              /* a reading thread reads now, and uses what is above */
@@ -39,7 +39,7 @@ struct feed {
 	/* Written for each message, so in lines of their own: */
 	_Alignas(64) uint64_t message; /* number of the current message, from 1 */
 	struct days days;
-	struct day_marks marks; /* of the current day */
+	uint64_t last_ns; /* time of the last message of a day that was read */
 	struct feed_day day;
 	unsigned int day_number; /* from 0, in this reading of the source */
 	bool incomplete;         /* a day lacked its beginning, its end, or something between */
@@ -106,14 +106,15 @@ static void report_suspect(struct feed *feed, enum tb_quality_cause cause, const
 }
 
 /* Reports a day that lacks its beginning or its end. */
-static void report_incomplete(struct feed *feed, enum tb_quality_cause cause)
+static void report_incomplete(struct feed *feed, enum tb_quality_cause cause,
+			      const struct day_marks *marks)
 {
 	char text[DAY_MARKS_TEXT_BYTES];
 
 	if (cause == TB_QUALITY_NO_START)
-		day_marks_no_start(&feed->marks, text);
+		day_marks_no_start(marks, feed->protocol->kind->start, text);
 	else
-		day_marks_no_end(&feed->marks, text);
+		day_marks_no_end(marks, feed->protocol->kind->end, text);
 	report_suspect(feed, cause, text);
 }
 
@@ -130,20 +131,22 @@ static void report_defect(struct feed *feed, uint64_t offset, const char *why)
 	report_suspect(feed, TB_QUALITY_MISSING, text);
 }
 
-static void note_message(struct feed *feed, const struct source_message *message)
+static void on_no_start(void *user)
 {
-	if (day_marks_note(&feed->marks, message) && !feed->marks.started) {
-		market_partial(feed->market);
-		report_incomplete(feed, TB_QUALITY_NO_START);
-	}
+	struct feed *feed = user;
+
+	if (feed->apart)
+		reading_no_start(feed->reading);
+	else
+		report_incomplete(feed, TB_QUALITY_NO_START, &feed->protocol->marks);
 }
 
 /* At the end of the source: result 0, or the error that stopped it. A feed that must end has no
  * defect. */
 static void note_end(struct feed *feed, int result)
 {
-	if (result == 0 && !feed->marks.ended)
-		report_incomplete(feed, TB_QUALITY_NO_END);
+	if (result == 0 && !feed->protocol->marks.ended)
+		report_incomplete(feed, TB_QUALITY_NO_END, &feed->protocol->marks);
 	else if (result < 0 && result != -EINTR)
 		make_suspect(feed, result == -ENOMEM ? TB_QUALITY_MISSING : TB_QUALITY_DAMAGED);
 }
@@ -189,34 +192,18 @@ static bool interrupted(const struct feed *feed)
 /* -- reading ------------------------------------------------------------------------------------
  */
 
-/* The messages of which the market makes a trade with shares, if it knows their order. */
-static bool is_trade(const struct itch_message *message)
-{
-	switch (message->type) {
-	case 'E':
-		return message->executed.shares > 0;
-	case 'C':
-		return message->priced.shares > 0 && message->priced.printable == ITCH_PRINTABLE;
-	case 'P':
-		return message->trade.shares > 0;
-	case 'Q':
-		return message->cross.shares > 0;
-	}
-	return false;
-}
-
 /* True if the pace begins with this message, or has begun. A message before `from` never waits: a
  * single wrong time before it must not begin the pace hours early. */
-static bool is_paced(struct feed *feed, const struct itch_message *message)
+static bool is_paced(struct feed *feed, const struct protocol_time *time)
 {
-	const uint64_t from_ns = feed->options.from_ns, time_s = message->time_ns / 1000000000u;
+	const uint64_t from_ns = feed->options.from_ns, time_s = time->time_ns / 1000000000u;
 	const bool by_trade = from_ns == FEED_FIRST_TRADE;
 
-	if (!by_trade && message->time_ns < from_ns)
+	if (!by_trade && time->time_ns < from_ns)
 		return false;
 	if (feed->paced)
 		return true;
-	if (by_trade && !is_trade(message))
+	if (by_trade && !time->is_trade)
 		return false;
 	feed->paced = true;
 	feed_log(feed, TB_LOG_INFO, "runs at the set speed from %02u:%02u:%02u (message %llu)",
@@ -230,15 +217,12 @@ static void report_jump(const struct feed *feed, const struct source_message *ra
 			uint64_t before_ns)
 {
 	char before[DAY_MARKS_TIME_BYTES], found[DAY_MARKS_TIME_BYTES];
-	struct day_marks mark = { 0 };
 
-	market_count_jump(feed->market);
-	if (feed->pace.jumps_ahead > MARKET_MALFORMED_REPORTED)
+	protocol_count_jump(feed->protocol);
+	if (feed->pace.jumps_ahead > PROTOCOL_MALFORMED_REPORTED)
 		return;
-	day_marks_at(&mark, before_ns);
-	day_marks_time(&mark, before);
-	day_marks_at(&mark, feed->pace.now.last_ns);
-	day_marks_time(&mark, found);
+	day_marks_time(before_ns, before);
+	day_marks_time(feed->pace.now.last_ns, found);
 	feed_log(feed, TB_LOG_WARNING,
 		 "%s: message at byte %llu: found the time %s behind a message of %s, expected at "
 		 "most 1 hour between them; not waited for",
@@ -249,12 +233,12 @@ static void report_jump(const struct feed *feed, const struct source_message *ra
 static bool await_message(struct feed *feed, const struct source_message *raw)
 {
 	const uint64_t last_ns = feed->pace.now.last_ns, jumps = feed->pace.jumps_ahead;
-	struct itch_message message;
+	struct protocol_time time;
 	uint64_t due_ns;
 
-	if (itch_decode(raw->bytes, raw->length, &message) < 0 || !is_paced(feed, &message))
+	if (!feed->protocol->kind->time(raw, &time) || !is_paced(feed, &time))
 		return true;
-	due_ns = pace_due(&feed->pace, message.time_ns);
+	due_ns = pace_due(&feed->pace, time.time_ns);
 	if (feed->pace.jumps_ahead != jumps)
 		report_jump(feed, raw, last_ns);
 	if (due_ns == 0 || clock_ns() >= due_ns)
@@ -277,13 +261,21 @@ static int read_message(struct feed *feed, const struct source_message *message)
 	int result, ended;
 
 	if (message->ahead)
-		market_expect(feed->market, message->ahead, message->ahead_length);
-	note_message(feed, message);
-	result = market_message(feed->market, message);
+		protocol_expect(feed->protocol, message->ahead, message->ahead_length);
+	result = protocol_message(feed->protocol, message);
+	if (result == PROTOCOL_NEXT_DAY)
+		return result;
 	ended = end_message(feed);
-	if (result == MARKET_DEFECT)
-		report_defect(feed, message->offset, market_why(feed->market));
+	if (result == PROTOCOL_DEFECT)
+		report_defect(feed, message->offset, market_why(feed->protocol->market));
 	return result < 0 ? result : ended;
+}
+
+/* The message is due, or begins another day. False: the feed is to end. */
+static bool await(struct feed *feed, const struct source_message *message)
+{
+	return !feed->pace.speed_milli || protocol_is_over(feed->protocol, message) ||
+	       await_message(feed, message);
 }
 
 static int read_here(struct feed *feed)
@@ -292,12 +284,16 @@ static int read_here(struct feed *feed)
 	unsigned int batch = 0;
 	int result;
 
-	while ((result = days_next(&feed->days, &feed->marks, &message)) == 1) {
-		if (feed->pace.speed_milli && !await_message(feed, &message))
+	while ((result = days_next(&feed->days, &message)) == 1) {
+		if (!await(feed, &message))
 			return -EINTR;
 		feed->message++;
 		result = read_message(feed, &message);
-		if (result < 0)
+		if (result == PROTOCOL_NEXT_DAY) {
+			feed->message--;
+			days_keep(&feed->days, &message);
+		}
+		if (result != 0)
 			break;
 		if (++batch >= FEED_BATCH) {
 			batch = 0;
@@ -308,16 +304,14 @@ static int read_here(struct feed *feed)
 			}
 		}
 	}
+	feed->last_ns = feed->protocol->marks.time_ns;
 	flush(feed);
 	return result;
 }
 
-static void on_no_start(void *user, const struct reading_place *place)
+static void on_read_no_start(void *user, const struct day_marks *marks)
 {
-	struct feed *feed = user;
-
-	feed->marks = place->marks;
-	report_incomplete(feed, TB_QUALITY_NO_START);
+	report_incomplete(user, TB_QUALITY_NO_START, marks);
 }
 
 static void on_read_output(void *user, uint64_t message, const struct market_output *made)
@@ -346,8 +340,8 @@ static void on_read_idle(void *user)
 static bool starts_apart(struct feed *feed)
 {
 	feed->apart = feed->reading != NULL;
-	if (feed->apart && reading_start(feed->reading, feed->market, &feed->days, feed->message,
-					 feed->day.midnight_ns) < 0) {
+	if (feed->apart &&
+	    reading_start(feed->reading, feed->protocol, &feed->days, feed->message) < 0) {
 		feed->apart = false;
 		feed_log(feed, TB_LOG_WARNING, "%s; a single thread reads and publishes",
 			 tb_error());
@@ -361,7 +355,7 @@ static int read_apart(struct feed *feed)
 	const int result = reading_take(feed->reading, &place);
 
 	feed->message = place.message;
-	feed->marks = place.marks;
+	feed->last_ns = place.time_ns;
 	flush(feed);
 	return result;
 }
@@ -370,9 +364,10 @@ static int read_apart(struct feed *feed)
 static int none_valid(const struct feed *feed)
 {
 	return error_set(EBADMSG,
-			 "%s: found %llu messages and no valid one of ITCH 5.0, expected at least "
-			 "1; is it a file of another format?",
-			 feed->source->name, (unsigned long long)feed->message);
+			 "%s: found %llu messages and no valid one of %s, expected at least 1; is "
+			 "it a file of another format?",
+			 feed->source->name, (unsigned long long)feed->message,
+			 feed->protocol->kind->name);
 }
 
 /* Sets the date of the n-th day of a source. */
@@ -388,7 +383,7 @@ static int day_set(struct feed *feed, unsigned int number)
 		return result;
 	feed->day = day;
 	feed->day_number = number;
-	market_date(feed->market, day.midnight_ns);
+	protocol_date(feed->protocol, day.midnight_ns);
 	return 0;
 }
 
@@ -398,7 +393,7 @@ static int begin_empty(struct feed *feed, unsigned int number)
 	int result = outputs_restart(feed->outputs);
 
 	if (result == 0)
-		market_clear(feed->market);
+		protocol_clear(feed->protocol);
 	return result < 0 ? result : day_set(feed, number);
 }
 
@@ -414,7 +409,7 @@ static void report_no_pace(const struct feed *feed)
 		snprintf(from, sizeof(from), "no message of %02u:%02u:%02u (from) or later",
 			 (unsigned int)(from_s / 3600), (unsigned int)(from_s / 60 % 60),
 			 (unsigned int)(from_s % 60));
-	day_marks_time(&feed->marks, last);
+	day_marks_time(feed->last_ns, last);
 	feed_log(feed, TB_LOG_WARNING,
 		 "%s: found %s, the last message is of %s; the day was read at full speed",
 		 feed->source->name, from, last);
@@ -434,11 +429,10 @@ static int next_day(struct feed *feed)
 	return result;
 }
 
-/* Reads the source to the end of a day: 0: it was the last; DAYS_NEXT; -EINTR if the feed must end;
- * or the error that stopped it. */
+/* Reads the source to the end of a day: 0: it was the last; PROTOCOL_NEXT_DAY; -EINTR if the feed
+ * must end; or the error that stopped it. */
 static int read_day(struct feed *feed)
 {
-	feed->marks = (struct day_marks){ 0 };
 	feed->pace.begun = feed->paced = feed->defective = false;
 	return starts_apart(feed) ? read_apart(feed) : read_here(feed);
 }
@@ -446,17 +440,17 @@ static int read_day(struct feed *feed)
 /* Reads the source to its end: 0; -EINTR; or the error that stopped it. */
 static int read_source(struct feed *feed)
 {
-	const uint64_t valid = market_valid(feed->market);
+	const uint64_t valid = protocol_valid(feed->protocol);
 	int result;
 
 	feed->message = 0;
 	feed->days = (struct days){ .source = feed->source };
-	while ((result = read_day(feed)) == DAYS_NEXT) {
+	while ((result = read_day(feed)) == PROTOCOL_NEXT_DAY) {
 		result = next_day(feed);
 		if (result < 0)
 			return result;
 	}
-	return result == 0 && market_valid(feed->market) == valid ? none_valid(feed) : result;
+	return result == 0 && protocol_valid(feed->protocol) == valid ? none_valid(feed) : result;
 }
 
 /* The topics hold what the file was. A reader of the log learns that its name now stands for
@@ -527,7 +521,7 @@ static void report_stop(const struct feed *feed)
 		feed_log(feed, TB_LOG_ERROR, "%s; stopped before the first message", tb_error());
 		return;
 	}
-	day_marks_time(&feed->marks, time);
+	day_marks_time(feed->last_ns, time);
 	feed_log(feed, TB_LOG_ERROR, "%s; stopped after %llu messages, the last of %s", tb_error(),
 		 (unsigned long long)feed->message, time);
 }
@@ -577,7 +571,7 @@ static int reading_make(struct feed *feed)
 		.interrupted = &feed->pace.interrupted,
 		.wake_fd = feed->pace.event_fd,
 		.touch_ns = (uint64_t)feed->options.touch_ms * NS_PER_MS,
-		.no_start = on_no_start,
+		.no_start = on_read_no_start,
 		.defect = on_read_defect,
 		.output = on_read_output,
 		.ended = on_read_ended,
@@ -594,18 +588,19 @@ static int reading_make(struct feed *feed)
 static int counters_show(const struct feed *feed)
 {
 	size_t count;
-	const struct tb_counter *table = market_counter_table(&count);
+	const struct tb_counter *table = protocol_counter_table(feed->protocol, &count);
 
 	return tb_publisher_count(feed->options.publisher, feed->name, table,
-				  market_counters(feed->market), count);
+				  feed->protocol->counters, count);
 }
 
 int feed_open(struct feed **out, const struct feed_options *options)
 {
 	struct feed *feed = aligned_alloc(64, sizeof(*feed));
-	struct market_options market = { .output = on_output,
-					 .malformed = on_malformed,
-					 .user = feed };
+	struct protocol_options protocol = { .output = on_output,
+					     .no_start = on_no_start,
+					     .malformed = on_malformed,
+					     .user = feed };
 	int result;
 
 	*out = NULL;
@@ -628,9 +623,9 @@ int feed_open(struct feed **out, const struct feed_options *options)
 				      options->incomplete == FEED_FAIL ? TB_LOG_ERROR
 								       : TB_LOG_WARNING);
 	if (result == 0)
-		market.wanted = outputs_wanted(feed->outputs);
+		protocol.wanted = outputs_wanted(feed->outputs);
 	if (result == 0)
-		result = market_open(&feed->market, &market);
+		result = protocol_open(&feed->protocol, options->protocol, &protocol);
 	if (result == 0)
 		result = day_set(feed, 0);
 	if (result == 0)
@@ -685,7 +680,7 @@ void feed_close(struct feed *feed)
 	feed_stop(feed);
 	outputs_close(feed->outputs);
 	source_close(feed->source);
-	market_close(feed->market);
+	protocol_close(feed->protocol);
 	reading_close(feed->reading);
 	pace_close(&feed->pace);
 	free(feed->joined);

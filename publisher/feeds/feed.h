@@ -2,9 +2,10 @@
 /* A feed: one thread that reads messages from a source at its pace, and publishes the records that
  * the market derives from them.
  *
- *   source_next -> market_message -> feed's output -> projection -> tb_publish ... tb_group_flush
+ *   source_next -> protocol_message -> market -> feed's output -> projection -> tb_publish ...
+ *   tb_group_flush
  *
- * With a reading thread, the steps up to market_message run there (reading.h). Topics get the same
+ * With a reading thread, the steps up to the market run there (reading.h). Topics get the same
  * records either way.
  *
  * A topic's last record of each message has the flag `last`. So the feed holds one record of each
@@ -29,6 +30,7 @@
 
 #include "publisher/feeds/outputs.h"
 #include "publisher/feeds/pace.h"
+#include "publisher/feeds/protocol.h"
 #include "publisher/feeds/reading.h"
 #include "publisher/feeds/source.h"
 #include "tickbus/publisher.h"
@@ -58,6 +60,7 @@ struct feed_day {
 
 struct feed_options {
 	const char *name;
+	const struct protocol_kind *protocol;      /* of the source's messages */
 	int (*open)(void *user, struct source **); /* opens the source, each time it is read */
 	void *open_user;
 	/* The date of the n-th day of a source, from 0. NULL: 24 hours behind each other from

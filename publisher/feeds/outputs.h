@@ -9,7 +9,7 @@
 #ifndef TICKBUS_FEEDS_OUTPUTS_H
 #define TICKBUS_FEEDS_OUTPUTS_H
 
-#include "publisher/feeds/market.h"
+#include "publisher/feeds/market/market.h"
 #include "publisher/feeds/feed_say.h"
 #include "tickbus/publisher.h"
 

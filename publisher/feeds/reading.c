@@ -46,10 +46,9 @@ static_assert(MARKET_SYMBOLS < 1 << SELECT_SHIFT, "symbols of an entry");
 struct reading {
 	struct reading_options options;
 	struct queue *queue;
-	struct market *market;
+	struct protocol *protocol;
 	struct days *days;
 	uint64_t message; /* before this day */
-	uint64_t midnight_ns;
 	pthread_t thread;
 	/* The reading thread writes this for each message, so in lines apart: */
 	_Alignas(64) struct reading_place place;
@@ -114,13 +113,14 @@ void reading_output(struct reading *reading, const struct market_output *made)
 	queue_add(reading->queue);
 }
 
-static void put_no_start(struct reading *reading)
+void reading_no_start(struct reading *reading)
 {
-	struct entry *entry = room(reading, NO_START, sizeof(reading->place));
+	const struct day_marks *marks = &reading->protocol->marks;
+	struct entry *entry = room(reading, NO_START, sizeof(*marks));
 
 	if (!entry)
 		return;
-	memcpy(entry + 1, &reading->place, sizeof(reading->place));
+	memcpy(entry + 1, marks, sizeof(*marks));
 	queue_add(reading->queue);
 }
 
@@ -134,7 +134,7 @@ static void put_defect(struct reading *reading, uint64_t offset)
 		return;
 	defect = (struct defect *)(entry + 1);
 	defect->offset = offset;
-	snprintf(defect->why, sizeof(defect->why), "%s", market_why(reading->market));
+	snprintf(defect->why, sizeof(defect->why), "%s", market_why(reading->protocol->market));
 	queue_add(reading->queue);
 }
 
@@ -151,12 +151,6 @@ static bool to_end(const struct reading *reading)
 	       atomic_load_explicit(reading->options.interrupted, memory_order_relaxed);
 }
 
-static void begin_partial(struct reading *reading)
-{
-	market_partial(reading->market);
-	put_no_start(reading);
-}
-
 static int read_all(struct reading *reading)
 {
 	struct reading_place *place = &reading->place;
@@ -164,18 +158,20 @@ static int read_all(struct reading *reading)
 	unsigned int batch = 0;
 	int result;
 
-	while ((result = days_next(reading->days, &place->marks, &message)) == 1) {
+	while ((result = days_next(reading->days, &message)) == 1) {
 		place->message++;
 		atomic_store_explicit(&reading->messages, place->message, memory_order_relaxed);
 		if (message.ahead)
-			market_expect(reading->market, message.ahead, message.ahead_length);
-		if (day_marks_note(&place->marks, &message) && !place->marks.started)
-			begin_partial(reading);
-		result = market_message(reading->market, &message);
-		if (result < 0)
-			return result;
-		if (result == MARKET_DEFECT)
+			protocol_expect(reading->protocol, message.ahead, message.ahead_length);
+		result = protocol_message(reading->protocol, &message);
+		if (result == PROTOCOL_NEXT_DAY) {
+			place->message--;
+			days_keep(reading->days, &message);
+		}
+		if (result == PROTOCOL_DEFECT)
 			put_defect(reading, message.offset);
+		else if (result != 0)
+			return result;
 		if (++batch < READING_BATCH && !queue_crowded(reading->queue))
 			continue;
 		batch = 0;
@@ -193,6 +189,7 @@ static void *thread_run(void *user)
 	pthread_setname_np(pthread_self(), "reading");
 	cores_avoid(reading->options.cpu);
 	reading->result = read_all(reading);
+	reading->place.time_ns = reading->protocol->marks.time_ns;
 	if (reading->result < 0)
 		snprintf(reading->error, sizeof(reading->error), "%s", tb_error());
 	put_end(reading);
@@ -208,7 +205,7 @@ static void give_output(struct reading *reading, const struct entry *entry)
 	const struct market_output made = {
 		.select = (enum market_select)(entry->select_symbol >> SELECT_SHIFT),
 		.symbol = symbol,
-		.name = market_name(reading->market, symbol),
+		.name = market_name(reading->protocol->market, symbol),
 		.time_ns = entry->time_ns,
 		.data = entry + 1,
 		.length = entry->length,
@@ -220,10 +217,10 @@ static void give_output(struct reading *reading, const struct entry *entry)
 
 static void give_no_start(const struct reading *reading, const struct entry *entry)
 {
-	struct reading_place place;
+	struct day_marks marks;
 
-	memcpy(&place, entry + 1, sizeof(place));
-	reading->options.no_start(reading->options.user, &place);
+	memcpy(&marks, entry + 1, sizeof(marks));
+	reading->options.no_start(reading->options.user, &marks);
 }
 
 static void give_defect(const struct reading *reading, const struct entry *entry)
@@ -270,7 +267,7 @@ static int give_all(struct reading *reading, struct reading_place *place)
 		}
 		place->message = entry->message;
 		if (entry->what == OUTPUT) {
-			day_marks_at(&place->marks, entry->time_ns - reading->midnight_ns);
+			place->time_ns = entry->time_ns - reading->protocol->midnight_ns;
 			give_output(reading, entry);
 		} else if (entry->what == NO_START) {
 			give_no_start(reading, entry);
@@ -281,18 +278,17 @@ static int give_all(struct reading *reading, struct reading_place *place)
 	}
 }
 
-int reading_start(struct reading *reading, struct market *market, struct days *days,
-		  uint64_t message, uint64_t midnight_ns)
+int reading_start(struct reading *reading, struct protocol *protocol, struct days *days,
+		  uint64_t message)
 {
 	int code;
 
 	reading->place = (struct reading_place){ .message = message };
 	reading->defective = false;
 	atomic_store_explicit(&reading->messages, message, memory_order_relaxed);
-	reading->market = market;
+	reading->protocol = protocol;
 	reading->days = days;
 	reading->message = message;
-	reading->midnight_ns = midnight_ns;
 	code = pthread_create(&reading->thread, NULL, thread_run, reading);
 	return code == 0 ? 0 : error_set(code, "cannot create a thread: %s", strerror(code));
 }

@@ -3,18 +3,18 @@
  * publishes. What the market makes of the messages comes to the feed's thread through a queue, in
  * its order.
  *
- *   source_next -> market_message -> queue        the reading thread
- *   queue -> the feed's output                    the feed's thread
+ *   source_next -> protocol_message -> market -> queue        the reading thread
+ *   queue -> the feed's output                                the feed's thread
  *
- * Threads  the feed's thread calls reading_start and reading_take. The market calls reading_output
- *          on the reading thread. Between the two calls source and market belong to that thread.
+ * Threads  the feed's thread calls reading_start and reading_take. Protocol and market call
+ *          reading_no_start and reading_output on the reading thread. Between the two calls source
+ *          and protocol belong to that thread.
  * Memory   READING_BYTES, at open. */
 #ifndef TICKBUS_FEEDS_READING_H
 #define TICKBUS_FEEDS_READING_H
 
 #include "publisher/feeds/days.h"
-#include "publisher/feeds/market.h"
-#include "publisher/feeds/source.h"
+#include "publisher/feeds/protocol.h"
 
 #define READING_BYTES     1048576
 #define READING_WHY_BYTES 128
@@ -23,7 +23,7 @@
 /* Where the reading is: after a message, or at its end. */
 struct reading_place {
 	uint64_t message; /* the number of the message, from 1; 0: none so far */
-	struct day_marks marks;
+	uint64_t time_ns; /* of the last message that has a time, since midnight */
 };
 
 struct reading_options {
@@ -35,7 +35,7 @@ struct reading_options {
 	/* On the feed's thread: */
 
 	/* The source's first message does not begin a day. */
-	void (*no_start)(void *user, const struct reading_place *);
+	void (*no_start)(void *user, const struct day_marks *);
 	/* The first message of the source that could not be used as it is: its offset, and why.
 	 * After `ended`. */
 	void (*defect)(void *user, uint64_t offset, const char *why);
@@ -59,17 +59,17 @@ int reading_open(struct reading **, const struct reading_options *);
 void reading_close(struct reading *);
 
 /* Begins to read a day on a new thread: 0, or -errno: there is no thread. After 0, reading_take has
- * to follow. `message`: the number of messages before this day. `midnight_ns`: as the market's. */
-int reading_start(struct reading *, struct market *, struct days *, uint64_t message,
-		  uint64_t midnight_ns);
+ * to follow. `message`: the number of messages before this day. */
+int reading_start(struct reading *, struct protocol *, struct days *, uint64_t message);
 
-/* Calls the options' functions until the day is read to its end: 0: it was the last; DAYS_NEXT;
- * -EINTR: interrupted; or the error that stopped it. The thread is over then. *place: after the
- * last message that was read or, if an output failed, after its message. After an error the reading
- * cannot start again. */
+/* Calls the options' functions until the day is read to its end: 0: it was the last;
+ * PROTOCOL_NEXT_DAY; -EINTR: interrupted; or the error that stopped it. The thread is over then.
+ * *place: after the last message that was read or, if an output failed, after its message. After an
+ * error the reading cannot start again. */
 int reading_take(struct reading *, struct reading_place *place);
 
-/* The market's output, on the reading thread. */
+/* The calls of protocol and market, on the reading thread. */
+void reading_no_start(struct reading *);
 void reading_output(struct reading *, const struct market_output *);
 
 #endif

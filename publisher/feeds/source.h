@@ -26,6 +26,8 @@ struct source_message {
 	size_t ahead_length;
 };
 
+#define SOURCE_FRAME_BYTES 2 /* before each message, of each source */
+
 struct source_operations {
 	/* Gives the next message: 1; 0 at the end; -errno if the stream cannot be read on. All
 	 * whole messages come before an error. The end and an error stay. */
@@ -60,15 +62,5 @@ static inline void source_close(struct source *source)
 	if (source)
 		source->operations->close(source);
 }
-
-/* Opens a BinaryFILE: frames of a big-endian u16 length and a message of any type. A frame of
- * length 0 ends the session; only zeros may follow it, and zeros may follow compressed data. The
- * content decides between plain, gzip and zstd, never the name.
- * Opening: -ENOENT and others from open(2); -EISDIR; -EINVAL: a pipe or a device; -ENODATA: empty;
- * -EBADMSG: its first bytes show another format (foreign.h).
- * Reading: -EBADMSG with the offset for a length of 0 before the end, and for an end in the middle
- * of a frame. -EBADMSG also for corrupt or truncated compressed data. -ENODATA: no message at all.
- * -EINTR: interrupted. -EIO and others from read(2). */
-int source_file_open(struct source **source, const char *path);
 
 #endif

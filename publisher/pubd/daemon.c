@@ -14,7 +14,9 @@
 
 #include "bus/error.h"
 #include "publisher/feeds/cores.h"
-#include "publisher/feeds/synthetic_source.h"
+#include "publisher/feeds/framings/source_file.h"
+#include "publisher/feeds/itch/itch_protocol.h"
+#include "publisher/feeds/synthetic/synthetic_source.h"
 #include "publisher/pubd/fit.h"
 
 #define NS_PER_S UINT64_C(1000000000)
@@ -170,6 +172,7 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 {
 	struct feed_options options = {
 		.name = feed->name,
+		.protocol = &itch_protocol,
 		.open = source_open,
 		.open_user = (void *)(uintptr_t)feed,
 		.date = feed_date,

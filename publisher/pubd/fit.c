@@ -6,9 +6,9 @@
 #include <time.h>
 
 #include "bus/account.h"
-#include "publisher/feeds/day.h"
+#include "publisher/feeds/calendar/day.h"
 #include "publisher/feeds/projection.h"
-#include "publisher/feeds/source.h"
+#include "publisher/feeds/framings/source_file.h"
 #include "tickbus/error.h"
 
 #define YEAR_MAX 2399 /* of day_begin */

@@ -10,8 +10,8 @@
 
 #include "config/settings.h"
 #include "publisher/feeds/feed.h"
-#include "publisher/feeds/market.h"
-#include "publisher/feeds/synthetic.h"
+#include "publisher/feeds/market/market.h"
+#include "publisher/feeds/synthetic/synthetic.h"
 
 /* The number of errors, with a line in `errors` for each. Passes over what is 0 or NULL because of
  * an earlier error. Fills in symbols and rate of synthetic feeds if they are not given. */

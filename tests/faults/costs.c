@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "config/yaml/located.h"
-#include "publisher/feeds/itch.h"
-#include "publisher/feeds/market.h"
+#include "publisher/feeds/itch/itch.h"
+#include "publisher/feeds/itch/itch.h"
+#include "publisher/feeds/itch/itch_protocol.h"
 #include "tickbus/error.h"
 
 #define MESSAGES 4000
@@ -30,7 +31,7 @@ static _Noreturn void fail(const char *what)
 struct messages {
 	uint8_t (*bytes)[ITCH_LENGTH_MAX];
 	size_t *lengths, count;
-	struct market *market;
+	struct protocol *protocol;
 };
 
 static void put(struct messages *messages, const struct itch_message *message)
@@ -145,8 +146,8 @@ static void messages_run(void *input)
 		const struct source_message raw = { .bytes = messages->bytes[i],
 						    .length = messages->lengths[i] };
 
-		if (market_message(messages->market, &raw) < 0)
-			fail("market");
+		if (protocol_message(messages->protocol, &raw) < 0)
+			fail("protocol");
 	}
 }
 
@@ -213,18 +214,19 @@ void counted(void (*run)(void *), void *input)
 
 static void messages_count(void (*make)(struct messages *, uint32_t), uint32_t n)
 {
-	const struct market_options options = {
+	const struct protocol_options options = {
 		.output = output_nothing,
 		.wanted = 1u << MARKET_QUOTE | 1u << MARKET_DEPTH10 | 1u << MARKET_TRADE,
 	};
 	struct messages messages = { .bytes = calloc(n, ITCH_LENGTH_MAX),
 				     .lengths = calloc(n, sizeof(size_t)) };
 
-	if (!messages.bytes || !messages.lengths || market_open(&messages.market, &options) < 0)
+	if (!messages.bytes || !messages.lengths ||
+	    protocol_open(&messages.protocol, &itch_protocol, &options) < 0)
 		fail("messages");
 	make(&messages, n);
 	counted(messages_run, &messages);
-	market_close(messages.market);
+	protocol_close(messages.protocol);
 	free(messages.bytes);
 	free(messages.lengths);
 }

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "publisher/feeds/market.h"
+#include "publisher/feeds/framings/source_file.h"
+#include "publisher/feeds/itch/itch.h"
+#include "publisher/feeds/itch/itch_counters.h"
+#include "publisher/feeds/itch/itch_protocol.h"
 #include "tests/fuzz/fuzz.h"
 
 static void on_output(void *user, const struct market_output *made)
@@ -39,14 +42,25 @@ static void decode(const struct source_message *raw)
 	fuzz_deep |= result >= 0;
 }
 
+static void process(struct protocol *protocol, const struct source_message *message)
+{
+	int result = protocol_message(protocol, message);
+
+	if (result == PROTOCOL_NEXT_DAY) {
+		protocol_clear(protocol);
+		result = protocol_message(protocol, message);
+	}
+	FUZZ_EXPECT(result == 0 || result == PROTOCOL_DEFECT);
+}
+
 FUZZ_TARGET(data, size)
 {
-	static struct market *market;
+	static struct protocol *protocol;
 	static size_t sum;
-	const struct market_options options = { .wanted = (1u << MARKET_SELECTS) - 1,
-						.output = on_output,
-						.malformed = on_malformed,
-						.user = &sum };
+	const struct protocol_options options = { .wanted = (1u << MARKET_SELECTS) - 1,
+						  .output = on_output,
+						  .malformed = on_malformed,
+						  .user = &sum };
 	struct source_message message;
 	struct source *source;
 	char path[32];
@@ -54,20 +68,20 @@ FUZZ_TARGET(data, size)
 	uint64_t offset = 0;
 	int result;
 
-	if (!market)
-		FUZZ_EXPECT(market_open(&market, &options) == 0);
+	if (!protocol)
+		FUZZ_EXPECT(protocol_open(&protocol, &itch_protocol, &options) == 0);
 	if (source_file_open(&source, path) == 0) {
 		while ((result = source_next(source, &message)) == 1) {
 			FUZZ_EXPECT(message.offset == offset && message.length >= 1);
 			offset += 2 + message.length;
 			decode(&message);
-			FUZZ_EXPECT(market_message(market, &message) >= 0);
+			process(protocol, &message);
 		}
 		FUZZ_EXPECT(result == 0 || *tb_error());
 		FUZZ_EXPECT(source_next(source, &message) ==
 			    result); /* and the state does not change */
 		source_close(source);
-		market_clear(market);
+		protocol_clear(protocol);
 	}
 	fuzz_file_close(fd);
 	return 0;

@@ -18,7 +18,7 @@
 #include "bus/quality.h"
 #include "bus/verbs/verbs_channel.h"
 #include "bus/verbs/verbs_private_data.h"
-#include "publisher/feeds/itch.h"
+#include "publisher/feeds/itch/itch.h"
 #include "bus/bounds.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "publisher/feeds/book.h"
+#include "publisher/feeds/market/book.h"
 #include "tickbus/error.h"
 
 #define POOL    256 /* references of a run */

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "publisher/feeds/day.h"
-#include "publisher/feeds/day_zone.h"
+#include "publisher/feeds/calendar/day.h"
+#include "publisher/feeds/calendar/day_zone.h"
 #include "tickbus/error.h"
 
 #define SECOND_NS UINT64_C(1000000000)

@@ -10,9 +10,11 @@
 #include <zstd.h>
 
 #include "publisher/feeds/day_marks.h"
-#include "publisher/feeds/itch.h"
-#include "publisher/feeds/synthetic.h"
-#include "publisher/feeds/synthetic_source.h"
+#include "publisher/feeds/framings/source_file.h"
+#include "publisher/feeds/itch/itch_protocol.h"
+#include "publisher/feeds/itch/itch.h"
+#include "publisher/feeds/synthetic/synthetic.h"
+#include "publisher/feeds/synthetic/synthetic_source.h"
 #include "tickbus/error.h"
 
 static size_t put(uint8_t *bytes, char type, char event, uint64_t time_ns)
@@ -47,6 +49,16 @@ static size_t make_day(uint8_t *bytes, size_t *ends)
 	return size;
 }
 
+/* As the protocol does. */
+static bool note(struct day_marks *marks, const struct source_message *message)
+{
+	struct protocol_time time;
+
+	if (itch_protocol.time(message, &time))
+		marks->time_ns = time.time_ns;
+	return day_marks_note(marks, message, itch_protocol.mark(message));
+}
+
 static struct day_marks read_all(struct source *source, unsigned int *count)
 {
 	struct day_marks marks = { 0 };
@@ -55,7 +67,7 @@ static struct day_marks read_all(struct source *source, unsigned int *count)
 
 	*count = 0;
 	while ((result = source_next(source, &message)) > 0)
-		cr_assert_eq(day_marks_note(&marks, &message), (*count)++ == 0);
+		cr_assert_eq(note(&marks, &message), (*count)++ == 0);
 	cr_assert_eq(result, 0, "%s", tb_error());
 	source_close(source);
 	return marks;
@@ -145,23 +157,23 @@ Test(day_marks, only_a_whole_system_event_is_a_mark)
 
 	message.bytes = bytes;
 	marks = (struct day_marks){ 0 };
-	day_marks_note(&marks, &message);
+	note(&marks, &message);
 	cr_expect(marks.started && !marks.ended);
 	message.length = 13;
 	marks = (struct day_marks){ 0 };
-	day_marks_note(&marks, &message);
+	note(&marks, &message);
 	cr_expect_not(marks.started, "a wrong length");
 	message.length = 12;
 	bytes[0] = 'B';
 	bytes[11] = 'C';
 	marks = (struct day_marks){ 0 };
-	day_marks_note(&marks, &message);
+	note(&marks, &message);
 	cr_expect_not(marks.ended, "another type");
 	bytes[0] = 'S';
-	day_marks_note(&marks, &message);
+	note(&marks, &message);
 	cr_expect(marks.ended && !marks.started);
 	message.length = 1;
-	day_marks_note(&marks, &message);
+	note(&marks, &message);
 	cr_expect_not(marks.ended, "messages follow");
 }
 
@@ -175,17 +187,16 @@ Test(day_marks, texts_say_where_and_what_was_expected)
 
 	make_day(day, ends);
 	marks = read_form(PLAIN, day, ends[3], &count);
-	day_marks_no_end(&marks, text);
+	day_marks_no_end(&marks, itch_protocol.end, text);
 	cr_expect_str_eq(text, "ends at offset 87 of the uncompressed stream, after a message of "
 			       "09:39:39.663325325, expected the end of the day's messages (system "
 			       "event C)");
 	marks = (struct day_marks){ 0 };
 	for (size_t i = 2; i < 5; i++) /* the first of them is the place */
-		day_marks_note(&marks,
-			       &(struct source_message){ .bytes = day + ends[i - 1] + 2,
-							 .length = ends[i] - ends[i - 1] - 2,
-							 .offset = 4321 + ends[i - 1] });
-	day_marks_no_start(&marks, text);
+		note(&marks, &(struct source_message){ .bytes = day + ends[i - 1] + 2,
+						       .length = ends[i] - ends[i - 1] - 2,
+						       .offset = 4321 + ends[i - 1] });
+	day_marks_no_start(&marks, itch_protocol.start, text);
 	cr_expect_str_eq(text,
 			 "begins at offset 4349 of the uncompressed stream, with a message of "
 			 "09:39:40.663325325, expected the start of the day's messages (system "
@@ -205,25 +216,23 @@ Test(day_marks, time_of_24_hours_or_more_is_no_time_of_day)
 	char text[DAY_MARKS_TIME_BYTES];
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct day_marks marks = { 0 };
-
-		day_marks_at(&marks, cases[i].time_ns);
-		day_marks_time(&marks, text);
+		day_marks_time(cases[i].time_ns, text);
 		cr_expect_str_eq(text, cases[i].text);
 	}
 }
 
 Test(day_marks, longest_texts_fit)
 {
-	struct day_marks marks = { .begin = UINT64_MAX, .end = UINT64_MAX };
+	const struct day_marks marks = { .begin = UINT64_MAX,
+					 .end = UINT64_MAX,
+					 .time_ns = (UINT64_C(1) << 48) - 1 };
 	char text[DAY_MARKS_TEXT_BYTES], time[DAY_MARKS_TIME_BYTES];
 
-	memset(marks.time, 0xff, sizeof(marks.time));
-	day_marks_time(&marks, time);
+	day_marks_time(marks.time_ns, time);
 	cr_expect_str_eq(time, "281474976710655 ns (no time of day)");
-	day_marks_no_end(&marks, text);
+	day_marks_no_end(&marks, itch_protocol.end, text);
 	cr_expect(strstr(text, "(system event C)"), "%s", text);
-	day_marks_no_start(&marks, text);
+	day_marks_no_start(&marks, itch_protocol.start, text);
 	cr_expect(strstr(text, "(system event O)"), "%s", text);
 }
 

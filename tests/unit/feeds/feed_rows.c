@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #include "bus/record.h"
-#include "publisher/feeds/day.h"
+#include "publisher/feeds/calendar/day.h"
 #include "publisher/feeds/feed.h"
+#include "publisher/feeds/framings/source_file.h"
+#include "publisher/feeds/itch/itch_protocol.h"
 #include "publisher/state.h"
 
 #define SLOTS (1u << 17)
@@ -135,6 +137,7 @@ int main(int count, char **arguments)
 	const struct tb_group_options group = { .size = sizeof(group), .name = "itch" };
 	struct feed_topic topic;
 	struct feed_options options = { .name = "itch",
+					.protocol = &itch_protocol,
 					.open = file_open,
 					.wait = PACE_SPIN,
 					.at_end = FEED_LINGER,

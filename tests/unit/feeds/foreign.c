@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "publisher/feeds/foreign.h"
-#include "publisher/feeds/itch.h"
-#include "publisher/feeds/source.h"
+#include "publisher/feeds/framings/foreign.h"
+#include "publisher/feeds/itch/itch.h"
+#include "publisher/feeds/framings/source_file.h"
 #include "tickbus/error.h"
 
 #define BYTES 4096

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "publisher/feeds/itch.h"
+#include "publisher/feeds/itch/itch.h"
 #include "tickbus/error.h"
 
 /* The name of a field in example rows, its offset in the structure, and its offset in the message.

@@ -6,9 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "publisher/feeds/book.h"
-#include "publisher/feeds/market.h"
-#include "publisher/feeds/trades.h"
+#include "publisher/feeds/framings/source_file.h"
+#include "publisher/feeds/market/book.h"
+#include "publisher/feeds/itch/itch.h"
+#include "publisher/feeds/itch/itch_counters.h"
+#include "publisher/feeds/itch/itch_protocol.h"
+#include "publisher/feeds/market/trades.h"
 #include "schemas/definition.h"
 #include "schemas/depth10.h"
 #include "schemas/imbalance.h"
@@ -43,8 +46,9 @@ static struct record records[RECORDS];
 static unsigned record_count, reported;
 static int answered; /* of the market, to the last message */
 
-static struct market *market;
+static struct protocol *protocol;
 static uint64_t time_ns;
+static const struct day_marks begun = { .started = true, .end = 1 }; /* in the middle of a day */
 static char report[256];
 
 static void keep(void *user, const struct market_output *output)
@@ -75,12 +79,12 @@ static void keep_malformed(void *user, uint64_t offset, const char *message)
 
 static void open_market(uint32_t wanted)
 {
-	const struct market_options options = { .wanted = wanted,
-						.midnight_ns = MIDNIGHT_NS,
-						.output = keep,
-						.malformed = keep_malformed };
+	const struct protocol_options options = { .wanted = wanted,
+						  .output = keep,
+						  .malformed = keep_malformed };
 
-	cr_assert_eq(market_open(&market, &options), 0);
+	cr_assert_eq(protocol_open(&protocol, &itch_protocol, &options), 0);
+	protocol_date(protocol, MIDNIGHT_NS);
 }
 
 static void begin(void)
@@ -90,7 +94,7 @@ static void begin(void)
 
 static void end(void)
 {
-	market_close(market);
+	protocol_close(protocol);
 }
 
 TestSuite(market, .init = begin, .fini = end);
@@ -102,7 +106,8 @@ static void send_bytes(const uint8_t *bytes, size_t length, uint64_t offset)
 						.offset = offset };
 
 	record_count = 0;
-	answered = market_message(market, &message);
+	protocol->marks = begun;
+	answered = protocol_message(protocol, &message);
 	cr_assert_geq(answered, 0);
 }
 
@@ -156,9 +161,14 @@ static void delete (uint64_t reference)
 	send((struct itch_message){ .type = 'D', .locate = 5, .deleted = { reference } });
 }
 
-static uint64_t counter(enum market_counter which)
+static uint64_t counter(enum itch_counter which)
 {
-	return market_counters(market)[which];
+	return protocol->counters[which];
+}
+
+static uint64_t of_market(enum market_counter which)
+{
+	return protocol->counters[ITCH_COUNTER_COUNT + which];
 }
 
 /* The last message's record of that selection, or NULL; at most one is allowed. */
@@ -245,8 +255,8 @@ Test(market, replacement_is_evaluated_once)
 	check_quote(9900, 30, NO_PRICE, 0);
 	replace(5, 5, 1, 9900);
 	check_quote(9900, 31, NO_PRICE, 0);
-	cr_assert_eq(counter(MARKET_COUNTER_LIVE_REFERENCE), 0);
-	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 2);
+	cr_assert_eq(of_market(MARKET_COUNTER_LIVE_REFERENCE), 0);
+	cr_assert_eq(of_market(MARKET_COUNTER_ORDERS), 2);
 }
 
 Test(market, depth_follows_a_change_of_any_of_ten_levels)
@@ -359,7 +369,7 @@ Test(market, cross_with_shares_is_a_trade)
 	check_trade(10025, 1000, 12, '\0', "C  ");
 	cross(UINT64_C(0x100000000), 'O');
 	check_trade(10025, UINT32_MAX - 1, 12, '\0', "O  ");
-	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 1);
+	cr_assert_eq(of_market(MARKET_COUNTER_SATURATED), 1);
 }
 
 /* A size of a trade that equals null would be no size. */
@@ -368,13 +378,13 @@ Test(market, size_of_a_trade_stops_below_its_null)
 	add(1, 'B', UINT32_MAX, 10000);
 	execute(1, UINT32_MAX - 1, 1);
 	check_trade(10000, UINT32_MAX - 1, 1, 'S', "   ");
-	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 0);
+	cr_assert_eq(of_market(MARKET_COUNTER_SATURATED), 0);
 	delete (1);
 	add(2, 'B', UINT32_MAX, 10000);
 	execute(2, UINT32_MAX, 2);
 	check_trade(10000, UINT32_MAX - 1, 2, 'S', "   ");
 	cr_assert_eq(answered, MARKET_DEFECT);
-	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 1);
+	cr_assert_eq(of_market(MARKET_COUNTER_SATURATED), 1);
 }
 
 static void break_match(uint16_t locate, uint64_t match)
@@ -499,8 +509,8 @@ Test(market, unknown_reference_has_no_effect)
 	cr_assert_eq(record_count, 0);
 	send((struct itch_message){ .type = 'X', .locate = 5, .cancel = { 2, 10 } });
 	cr_assert_eq(record_count, 0);
-	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 5);
-	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 1);
+	cr_assert_eq(of_market(MARKET_COUNTER_UNKNOWN_REFERENCE), 5);
+	cr_assert_eq(of_market(MARKET_COUNTER_ORDERS), 1);
 }
 
 /* The message has all of the trade but the aggressor. */
@@ -525,18 +535,18 @@ Test(market, defect_is_said_for_its_message_alone)
 	cr_assert_eq(answered, 0);
 	delete (2);
 	cr_assert_eq(answered, MARKET_DEFECT);
-	cr_assert_str_eq(market_why(market), "it changes an unknown order");
+	cr_assert_str_eq(market_why(protocol->market), "it changes an unknown order");
 	add(1, 'B', 100, 10000);
 	cr_assert_eq(answered, MARKET_DEFECT);
-	cr_assert_str_eq(market_why(market),
+	cr_assert_str_eq(market_why(protocol->market),
 			 "it adds an order under the reference of a live order");
 	delete (1);
 	cr_assert_eq(answered, 0);
-	market_partial(market);
+	market_partial(protocol->market);
 	delete (1);
 	cr_assert_eq(answered, 0);
-	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 2);
-	market_clear(market);
+	cr_assert_eq(of_market(MARKET_COUNTER_UNKNOWN_REFERENCE), 2);
+	protocol_clear(protocol);
 	delete (1);
 	cr_assert_eq(answered, MARKET_DEFECT);
 }
@@ -548,14 +558,14 @@ Test(market, quantity_above_the_rest_is_traded_and_empties_the_order)
 	execute(1, 101, 3);
 	check_trade(10000, 101, 3, 'S', "   ");
 	cr_assert_eq(answered, MARKET_DEFECT);
-	cr_assert_str_eq(market_why(market),
+	cr_assert_str_eq(market_why(protocol->market),
 			 "it executes or cancels more than was left of its order");
 	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 	add(2, 'S', 100, 10000);
 	send((struct itch_message){ .type = 'X', .locate = 5, .cancel = { 2, UINT32_MAX } });
 	check_quote(NO_PRICE, 0, NO_PRICE, 0);
-	cr_assert_eq(counter(MARKET_COUNTER_CLAMPED), 2);
-	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
+	cr_assert_eq(of_market(MARKET_COUNTER_CLAMPED), 2);
+	cr_assert_eq(of_market(MARKET_COUNTER_ORDERS), 0);
 }
 
 Test(market, live_order_is_removed_when_its_reference_is_added)
@@ -571,7 +581,7 @@ Test(market, live_order_is_removed_when_its_reference_is_added)
 	check_quote(10000, 20, NO_PRICE, 0);
 	memcpy(other.add_mpid.stock, "OTHER   ", ITCH_STOCK_BYTES);
 	send(other);
-	cr_assert_eq(counter(MARKET_COUNTER_LIVE_REFERENCE), 2);
+	cr_assert_eq(of_market(MARKET_COUNTER_LIVE_REFERENCE), 2);
 	cr_assert_eq(record_count, 4);
 	cr_assert_str_eq(records[0].name, "ACME");
 	cr_assert_eq(records[0].quote.bid_size, 0);
@@ -584,12 +594,12 @@ Test(market, sizes_above_32_bits_saturate)
 {
 	add(1, 'B', UINT32_MAX, 10000);
 	check_quote(10000, UINT32_MAX, NO_PRICE, 0);
-	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 0);
+	cr_assert_eq(of_market(MARKET_COUNTER_SATURATED), 0);
 	add(2, 'B', 2, 10000);
 	check_quote(10000, UINT32_MAX, NO_PRICE, 0);
 	cr_assert_eq(made(MARKET_DEPTH10)->depth10.bids[0].size, UINT32_MAX);
 	cr_assert_eq(answered, MARKET_DEFECT);
-	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 2);
+	cr_assert_eq(of_market(MARKET_COUNTER_SATURATED), 2);
 	delete (1);
 	check_quote(10000, 2, NO_PRICE, 0);
 }
@@ -699,7 +709,7 @@ Test(market, halt_of_an_unknown_market_is_counted_and_has_no_effect)
 
 	send((struct itch_message){ .type = 'h', .locate = 5, .halt = { STOCK, 'Z', 'H' } });
 	cr_assert_eq(record_count, 0);
-	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_MARKET), 1);
+	cr_assert_eq(counter(ITCH_COUNTER_UNKNOWN_MARKET), 1);
 	expected.reg_sho[0] = '0';
 	check_status(status_of((struct itch_message){ .reg_sho = { STOCK, '0' } }, 'Y'), expected);
 }
@@ -803,9 +813,9 @@ Test(market, directory_that_renames_a_locate_begins_another_symbol)
 	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 	cr_assert_str_eq(made(MARKET_DEFINITION)->name, "OTHER");
 	cr_assert_neq(made(MARKET_DEFINITION)->symbol, before);
-	cr_assert_str_eq(market_name(market, before), "ACME", "it stays readable");
-	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 1);
-	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
+	cr_assert_str_eq(market_name(protocol->market, before), "ACME", "it stays readable");
+	cr_assert_eq(of_market(MARKET_COUNTER_SYMBOLS), 1);
+	cr_assert_eq(of_market(MARKET_COUNTER_ORDERS), 0);
 	delete (1);
 	cr_assert_eq(record_count, 0);
 	cr_assert_eq(answered, MARKET_DEFECT, "an order of another symbol");
@@ -822,7 +832,7 @@ Test(market, directory_that_renames_a_locate_begins_another_symbol)
 	cr_assert_eq(made(MARKET_QUOTE)->quote.bid_size, 30);
 	send((struct itch_message){ .type = 'D', .locate = 5, .deleted = { 2 } });
 	cr_assert_eq(made(MARKET_QUOTE)->quote.bid_size, 0);
-	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
+	cr_assert_eq(of_market(MARKET_COUNTER_ORDERS), 0);
 }
 
 /* The reference is live, but it is not an order of the symbol that the message is about. */
@@ -845,7 +855,7 @@ Test(market, change_of_another_symbols_order_has_no_effect_on_it)
 		cr_expect_eq(answered, MARKET_DEFECT, "%c", changes[i].type);
 		cr_expect_eq(record_count, changes[i].type == 'C', "%c", changes[i].type);
 	}
-	cr_expect_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), count);
+	cr_expect_eq(of_market(MARKET_COUNTER_UNKNOWN_REFERENCE), count);
 	cr_expect_str_eq(made(MARKET_TRADE)->name, "OTHER", "the message says its price");
 	cr_expect_eq(made(MARKET_TRADE)->trade.aggressor[0], '\0');
 	delete (1);
@@ -861,10 +871,10 @@ Test(market, message_with_another_name_than_its_locate_has_no_effect)
 	send(trade);
 	cr_assert_eq(record_count, 0);
 	cr_assert_eq(answered, MARKET_DEFECT);
-	cr_assert_str_eq(market_why(market),
+	cr_assert_str_eq(market_why(protocol->market),
 			 "symbol: found OTHER, expected ACME, the name of locate 5");
-	cr_assert_eq(counter(MARKET_COUNTER_NAME_CONFLICT), 1);
-	cr_assert_eq(counter(MARKET_COUNTER_trade), 0);
+	cr_assert_eq(counter(ITCH_COUNTER_NAME_CONFLICT), 1);
+	cr_assert_eq(counter(ITCH_COUNTER_trade), 0);
 }
 
 /* A hostile feed: each name costs as much as the first, and their number has a bound. */
@@ -880,8 +890,8 @@ Test(market, renames_have_a_bound)
 		send(directory);
 		cr_assert_eq(answered, i <= MARKET_RENAMES ? 0 : MARKET_DEFECT, "name %u", i);
 	}
-	cr_assert_eq(counter(MARKET_COUNTER_NAME_CONFLICT), 1);
-	market_clear(market);
+	cr_assert_eq(counter(ITCH_COUNTER_NAME_CONFLICT), 1);
+	protocol_clear(protocol);
 	send(directory);
 	cr_assert_eq(answered, 0);
 }
@@ -892,11 +902,11 @@ Test(market, broken_trade_of_a_locate_without_a_name_is_no_record)
 
 	send(message);
 	cr_expect_eq(answered, MARKET_DEFECT);
-	market_partial(market);
+	market_partial(protocol->market);
 	send(message);
 	cr_expect_eq(answered, 0);
 	cr_expect_eq(record_count, 0);
-	cr_expect_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 2);
+	cr_expect_eq(of_market(MARKET_COUNTER_UNKNOWN_REFERENCE), 2);
 }
 
 /* Its records would be those of the whole market. */
@@ -908,7 +918,7 @@ Test(market, symbol_named_as_the_whole_market_is_refused)
 	send(directory);
 	cr_expect_eq(answered, MARKET_DEFECT);
 	cr_expect_eq(record_count, 0);
-	cr_expect_eq(counter(MARKET_COUNTER_BAD_VALUE), 1);
+	cr_expect_eq(counter(ITCH_COUNTER_BAD_VALUE), 1);
 }
 
 Test(market, malformed_messages_are_counted_and_have_no_effect)
@@ -929,16 +939,16 @@ Test(market, malformed_messages_are_counted_and_have_no_effect)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		memcpy(directory.directory.stock, names[i], ITCH_STOCK_BYTES);
 		send(directory);
-		cr_assert_eq(counter(MARKET_COUNTER_BAD_VALUE), ++bad);
+		cr_assert_eq(counter(ITCH_COUNTER_BAD_VALUE), ++bad);
 	}
-	cr_assert_eq(reported, MARKET_MALFORMED_REPORTED);
+	cr_assert_eq(reported, PROTOCOL_MALFORMED_REPORTED);
 	for (unsigned i = 0; i < 100; i++)
 		send_bytes(unknown, sizeof(unknown), i);
-	cr_assert_eq(reported, MARKET_MALFORMED_REPORTED);
-	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_TYPE), 101);
-	cr_assert_eq(counter(MARKET_COUNTER_WRONG_LENGTH), 2);
-	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 1);
-	cr_assert_eq(counter(MARKET_COUNTER_directory), 0);
+	cr_assert_eq(reported, PROTOCOL_MALFORMED_REPORTED);
+	cr_assert_eq(counter(ITCH_COUNTER_UNKNOWN_TYPE), 101);
+	cr_assert_eq(counter(ITCH_COUNTER_WRONG_LENGTH), 2);
+	cr_assert_eq(of_market(MARKET_COUNTER_SYMBOLS), 1);
+	cr_assert_eq(counter(ITCH_COUNTER_directory), 0);
 	cr_assert_eq(record_count, 0);
 	delete (1);
 	check_quote(NO_PRICE, 0, NO_PRICE, 0);
@@ -958,7 +968,7 @@ Test(market, only_wanted_selects_are_output)
 	for (unsigned wanted = 0; wanted < 1u << MARKET_SELECTS; wanted++) {
 		unsigned seen = 0;
 
-		market_close(market);
+		protocol_close(protocol);
 		open_market(wanted);
 		add(1, 'B', 100, 10000);
 		seen |= selects();
@@ -982,16 +992,16 @@ Test(market, only_wanted_selects_are_output)
 Test(market, cleared_market_restarts_and_keeps_counting)
 {
 	add(1, 'B', 100, 10000);
-	market_clear(market);
-	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
-	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 0);
+	protocol_clear(protocol);
+	cr_assert_eq(of_market(MARKET_COUNTER_ORDERS), 0);
+	cr_assert_eq(of_market(MARKET_COUNTER_SYMBOLS), 0);
 	delete (1);
 	cr_assert_eq(record_count, 0);
 	add(2, 'B', 100, 10000);
 	check_quote(10000, 100, NO_PRICE, 0);
 	cr_assert_not_null(made(MARKET_DEPTH10));
-	cr_assert_eq(counter(MARKET_COUNTER_add), 2);
-	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 1);
+	cr_assert_eq(counter(ITCH_COUNTER_add), 2);
+	cr_assert_eq(of_market(MARKET_COUNTER_UNKNOWN_REFERENCE), 1);
 }
 
 Test(market, cleared_market_forgets_statuses_and_trades)
@@ -1001,7 +1011,7 @@ Test(market, cleared_market_forgets_statuses_and_trades)
 	status_of((struct itch_message){ .action = { STOCK, 'H', ' ', "T1  " } }, 'H');
 	add(1, 'B', 100, 10000);
 	execute(1, 10, 7);
-	market_clear(market);
+	protocol_clear(protocol);
 	expected.reg_sho[0] = '1';
 	check_status(status_of((struct itch_message){ .reg_sho = { STOCK, '1' } }, 'Y'), expected);
 	break_match(5, 7);
@@ -1011,7 +1021,7 @@ Test(market, cleared_market_forgets_statuses_and_trades)
 Test(market, every_counter_fits_a_bus)
 {
 	size_t count;
-	const struct tb_counter *table = market_counter_table(&count);
+	const struct tb_counter *table = protocol_counter_table(protocol, &count);
 
 	cr_assert_leq(count, 64);
 	for (size_t i = 0; i < count; i++) {
@@ -1022,8 +1032,8 @@ Test(market, every_counter_fits_a_bus)
 		for (size_t j = 0; j < i; j++)
 			cr_assert_str_neq(table[i].name, table[j].name);
 	}
-	cr_assert_str_eq(table[MARKET_COUNTER_priced].name, "order_executed_with_price");
-	cr_assert_str_eq(table[MARKET_COUNTER_ORDERS].name, "orders");
+	cr_assert_str_eq(table[ITCH_COUNTER_priced].name, "order_executed_with_price");
+	cr_assert_str_eq(table[ITCH_COUNTER_COUNT + MARKET_COUNTER_ORDERS].name, "orders");
 }
 
 /* Random bytes, and messages with random bytes after a valid type. */
@@ -1053,8 +1063,8 @@ Test(market, random_bytes_never_crash_the_market)
 		}
 		send_bytes(bytes, length, i);
 	}
-	cr_assert_gt(counter(MARKET_COUNTER_LIVE_REFERENCE), 0);
-	cr_assert_gt(counter(MARKET_COUNTER_UNKNOWN_TYPE), 0);
+	cr_assert_gt(of_market(MARKET_COUNTER_LIVE_REFERENCE), 0);
+	cr_assert_gt(counter(ITCH_COUNTER_UNKNOWN_TYPE), 0);
 }
 
 Test(market, real_minute_ends_with_the_known_book)
@@ -1081,12 +1091,12 @@ Test(market, real_minute_ends_with_the_known_book)
 	}
 	cr_assert_eq(result, 0);
 	source_close(source);
-	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 3970);
-	cr_assert_eq(counter(MARKET_COUNTER_CLAMPED), 0);
-	cr_assert_eq(counter(MARKET_COUNTER_LIVE_REFERENCE), 0);
-	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 339);
-	cr_assert_eq(counter(MARKET_COUNTER_add), 22121);
-	cr_assert_eq(counter(MARKET_COUNTER_deleted), 24150);
+	cr_assert_eq(of_market(MARKET_COUNTER_UNKNOWN_REFERENCE), 3970);
+	cr_assert_eq(of_market(MARKET_COUNTER_CLAMPED), 0);
+	cr_assert_eq(of_market(MARKET_COUNTER_LIVE_REFERENCE), 0);
+	cr_assert_eq(of_market(MARKET_COUNTER_ORDERS), 339);
+	cr_assert_eq(counter(ITCH_COUNTER_add), 22121);
+	cr_assert_eq(counter(ITCH_COUNTER_deleted), 24150);
 	cr_assert_eq(last.bid_price, 2866700);
 	cr_assert_eq(last.ask_price, 2867300);
 	cr_assert_str_eq(records[0].name, "AAPL");

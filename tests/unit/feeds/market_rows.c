@@ -6,8 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "publisher/feeds/day.h"
-#include "publisher/feeds/market.h"
+#include "publisher/feeds/calendar/day.h"
+#include "publisher/feeds/framings/source_file.h"
+#include "publisher/feeds/itch/itch.h"
+#include "publisher/feeds/itch/itch_counters.h"
+#include "publisher/feeds/itch/itch_protocol.h"
 #include "tickbus/error.h"
 #include "tickbus/record.h"
 #include "tickbus/schema.h"
@@ -90,24 +93,31 @@ static void print_malformed(void *user, uint64_t offset, const char *message)
 	fprintf(stderr, "malformed %" PRIu64 " %s\n", offset, message);
 }
 
-static void print_counters(const struct market *market)
+static void print_counters(const struct protocol *protocol)
 {
 	size_t count;
-	const struct tb_counter *table = market_counter_table(&count);
-	const uint64_t *values = market_counters(market);
+	const struct tb_counter *table = protocol_counter_table(protocol, &count);
+	const uint64_t *values = protocol->counters;
 
 	for (size_t i = 0; i < count; i++)
 		fprintf(stderr, "%s %" PRIu64 "\n", table[i].name, values[i]);
 }
 
-static int run(struct market *market, struct source *source)
+/* All messages are of one day, whatever events they have. */
+static int run(struct protocol *protocol, struct source *source, uint64_t midnight_ns)
 {
+	const struct day_marks begun = { .started = true, .end = 1 };
 	struct source_message message;
 	int result;
 
+	protocol_date(protocol, midnight_ns);
 	while ((result = source_next(source, &message)) > 0) {
-		int taken = market_message(market, &message);
+		int taken;
 
+		protocol->marks = (struct day_marks){ 0 };
+		if (itch_protocol.mark(&message) != DAY_MARK_START)
+			protocol->marks = begun;
+		taken = protocol_message(protocol, &message);
 		if (taken < 0)
 			return taken;
 	}
@@ -119,11 +129,12 @@ int main(int count, char **arguments)
 	struct rows rows = { 0 };
 	const struct tb_field *fields;
 	size_t field_count;
-	struct market_options options = { .output = print_row,
-					  .malformed = print_malformed,
-					  .user = &rows };
-	struct market *market = NULL;
+	struct protocol_options options = { .output = print_row,
+					    .malformed = print_malformed,
+					    .user = &rows };
+	struct protocol *protocol = NULL;
 	struct source *source = NULL;
+	uint64_t midnight_ns;
 	int result = -1;
 
 	if (count != 5)
@@ -131,20 +142,21 @@ int main(int count, char **arguments)
 	for (unsigned i = 0; i < MARKET_SELECTS; i++)
 		options.wanted |= strcmp(arguments[2], market_selects[i]) ? 0 : 1u << i;
 	if (tb_schema_load(&rows.schema, arguments[2]) < 0 ||
-	    day_begin(arguments[3], arguments[4], &options.midnight_ns) < 0 ||
-	    market_open(&market, &options) < 0 || source_file_open(&source, arguments[1]) < 0)
+	    day_begin(arguments[3], arguments[4], &midnight_ns) < 0 ||
+	    protocol_open(&protocol, &itch_protocol, &options) < 0 ||
+	    source_file_open(&source, arguments[1]) < 0)
 		goto done;
 	fields = tb_schema_fields(rows.schema, &field_count);
 	nulls_open(&rows, NULL, fields, field_count);
 	print_header(&rows);
-	result = run(market, source);
-	print_counters(market);
+	result = run(protocol, source, midnight_ns);
+	print_counters(protocol);
 	nulls_print(&rows);
 done:
 	if (result < 0)
 		fprintf(stderr, "error %s\n", tb_error());
 	source_close(source);
-	market_close(market);
+	protocol_close(protocol);
 	tb_schema_free(rows.schema);
 	return result < 0 ? 1 : 0;
 }

@@ -15,6 +15,8 @@
 #include "bus/progress.h"
 #include "bus/record.h"
 #include "publisher/feeds/feed.h"
+#include "publisher/feeds/itch/itch.h"
+#include "publisher/feeds/itch/itch_protocol.h"
 #include "publisher/state.h"
 #include "schemas/status.h"
 #include "schemas/trade.h"
@@ -201,6 +203,7 @@ static void on_log(void *user, enum tb_log_level level, const char *text)
 static void run_until(enum feed_at_end at_end, uint64_t records, int expected)
 {
 	struct feed_options options = { .name = "script",
+					.protocol = &itch_protocol,
 					.open = script_open,
 					.from_ns = from_ns,
 					.speed_milli = speed_milli,

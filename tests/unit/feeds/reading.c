@@ -7,7 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "publisher/feeds/itch.h"
+#include "publisher/feeds/itch/itch.h"
+#include "publisher/feeds/itch/itch_protocol.h"
 #include "publisher/feeds/reading.h"
 
 #define MESSAGES 3
@@ -57,10 +58,10 @@ static void on_made(void *user, const struct market_output *output)
 	reading_output(reading, output);
 }
 
-static void on_no_start(void *user, const struct reading_place *place)
+static void on_no_start(void *user, const struct day_marks *marks)
 {
 	(void)user;
-	(void)place;
+	(void)marks;
 }
 
 static void on_defect(void *user, uint64_t offset, const char *why)
@@ -109,20 +110,20 @@ Test(reading, source_that_hangs_is_followed_by_no_flush)
 					   .ended = on_ended,
 					   .idle = on_idle,
 					   .batch = 64 };
-	const struct market_options of = { .wanted = 1u << MARKET_QUOTE, .output = on_made };
+	const struct protocol_options of = { .wanted = 1u << MARKET_QUOTE, .output = on_made };
 	struct reading_place place;
-	struct market *market;
+	struct protocol *protocol;
 
 	cr_assert_eq(sem_init(&hung, 0, 0), 0);
 	cr_assert_eq(reading_open(&reading, &options), 0);
-	cr_assert_eq(market_open(&market, &of), 0);
-	cr_assert_eq(reading_start(reading, market, &days, 0, 0), 0);
+	cr_assert_eq(protocol_open(&protocol, &itch_protocol, &of), 0);
+	cr_assert_eq(reading_start(reading, protocol, &days, 0), 0);
 	cr_assert_eq(reading_take(reading, &place), 0);
 	cr_assert_eq(place.message, MESSAGES);
 	cr_assert_eq(outputs, MESSAGES);
 	cr_assert_geq(looks, LOOKS);
 	cr_assert_leq(idles, 2 * MESSAGES, "found %u flushes for %d messages", idles, MESSAGES);
-	market_close(market);
+	protocol_close(protocol);
 	reading_close(reading);
 	close(options.wake_fd);
 	sem_destroy(&hung);

@@ -14,8 +14,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "publisher/feeds/itch.h"
-#include "publisher/feeds/source.h"
+#include "publisher/feeds/itch/itch.h"
+#include "publisher/feeds/framings/source_file.h"
 #include "tickbus/error.h"
 
 #define MESSAGES 60

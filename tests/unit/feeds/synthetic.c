@@ -2,10 +2,10 @@
 /* The synthetic exchange from its callers' side: determinism, limits, files, settings.
  * tests/oracle/synthetic_properties.py judges whether the market is plausible. */
 #include "bus/hash.h"
-#include "publisher/feeds/itch.h"
-#include "publisher/feeds/synthetic.h"
-#include "publisher/feeds/synthetic_source.h"
-#include "publisher/feeds/synthetic_source.h"
+#include "publisher/feeds/itch/itch.h"
+#include "publisher/feeds/synthetic/synthetic.h"
+#include "publisher/feeds/synthetic/synthetic_source.h"
+#include "publisher/feeds/synthetic/synthetic_source.h"
 #include "tickbus/error.h"
 
 #include <criterion/criterion.h>

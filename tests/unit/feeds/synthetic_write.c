@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a synthetic day for the oracle: SEED MESSAGES SECONDS RATE SYMBOLS BURST FILE. */
-#include "publisher/feeds/synthetic.h"
+#include "publisher/feeds/synthetic/synthetic.h"
 #include "tickbus/error.h"
 
 #include <stdio.h>
