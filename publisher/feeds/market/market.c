@@ -208,24 +208,6 @@ static int evaluate_depth(struct market *market, uint32_t locate)
 	return 0;
 }
 
-/* Gives out all changes of the books since the previous message. */
-static int evaluate(struct market *market)
-{
-	int result = 0;
-
-	for (unsigned i = 0; i < market->book.touched_count && !result; i++) {
-		const struct book_touch *touched = &market->book.touched[i];
-
-		if (touched->depth == 0)
-			evaluate_quote(market, touched->locate);
-		if (touched->depth < DEPTH && wanted(market, MARKET_DEPTH10))
-			result = evaluate_depth(market, touched->locate);
-	}
-	market->book.touched_count = 0;
-	set(market, MARKET_COUNTER_ORDERS, book_live(&market->book));
-	return result;
-}
-
 static void output_trade(struct market *market, uint32_t symbol, uint8_t kind,
 			 const struct tb_trade *trade)
 {
@@ -421,8 +403,18 @@ void market_imbalance(struct market *market, uint16_t symbol, struct tb_imbalanc
 
 int market_end(struct market *market)
 {
-	const int result = evaluate(market);
+	int result = 0;
 
+	for (unsigned i = 0; i < market->book.touched_count && !result; i++) {
+		const struct book_touch *touched = &market->book.touched[i];
+
+		if (touched->depth == 0)
+			evaluate_quote(market, touched->locate);
+		if (touched->depth < DEPTH && wanted(market, MARKET_DEPTH10))
+			result = evaluate_depth(market, touched->locate);
+	}
+	market->book.touched_count = 0;
+	set(market, MARKET_COUNTER_ORDERS, book_live(&market->book));
 	return result < 0 ? result : market->why ? MARKET_DEFECT : 0;
 }
 
@@ -475,12 +467,12 @@ int market_rename(struct market *market, uint16_t symbol, const char *name, size
 				 "at most %d in a day",
 				 MARKET_RENAMES);
 	book_forget(&market->book, symbol);
-	result = evaluate(market);
+	result = market_end(market);
 	symbol_forget(of);
 	assert(length < MARKET_NAME_BYTES);
 	memcpy(market->renamed[market->renamed_count], name, length);
 	of->number = MARKET_RENAMED + market->renamed_count++;
-	return result;
+	return result < 0 ? result : 0;
 }
 
 const char *market_name_of(const struct market *market, uint16_t symbol)
@@ -509,8 +501,8 @@ static void symbols_clear(struct market *market)
 
 void market_expect(struct market *market, uint16_t symbol, uint64_t reference)
 {
-	book_ahead(&market->ahead, &market->book, symbol, reference);
 	__builtin_prefetch(&market->symbols[symbol], 1);
+	book_ahead(&market->ahead, &market->book, symbol, reference);
 }
 
 const char *market_why(const struct market *market)
