@@ -44,7 +44,7 @@ static int counters_make(struct protocol *protocol)
 int protocol_open(struct protocol **out, const struct protocol_kind *kind,
 		  const struct protocol_options *options)
 {
-	struct protocol *protocol = calloc(1, kind->bytes);
+	struct protocol *protocol = aligned_alloc(_Alignof(struct protocol), kind->bytes);
 	struct market_options market = { .wanted = options->wanted,
 					 .output = options->output,
 					 .user = options->user };
@@ -53,6 +53,7 @@ int protocol_open(struct protocol **out, const struct protocol_kind *kind,
 	*out = NULL;
 	if (!protocol)
 		return error_set(ENOMEM, "no memory");
+	memset(protocol, 0, kind->bytes);
 	protocol->kind = kind;
 	protocol->options = *options;
 	result = counters_make(protocol);

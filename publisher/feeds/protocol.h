@@ -66,9 +66,11 @@ struct protocol {
 	struct market *market;
 	uint64_t *counters; /* of the kind, the market's, and PROTOCOL_COUNTER_COUNT */
 	struct tb_counter *table;
+	uint64_t midnight_ns; /* of the messages' day, nanoseconds since 1970 UTC */
+	/* Written for each message, so in lines of their own: a feed's thread reads what is above.
+	 */
+	_Alignas(64) struct day_marks marks; /* of the present day */
 	uint64_t malformed;
-	uint64_t midnight_ns;   /* of the messages' day, nanoseconds since 1970 UTC */
-	struct day_marks marks; /* of the present day */
 };
 
 int protocol_open(struct protocol **, const struct protocol_kind *,
