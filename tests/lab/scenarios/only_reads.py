@@ -10,8 +10,9 @@ SECONDS = 120
 RECORDS, RATE = 150, 150
 SETTLED = 1000  # notices; then those before a subscriber joined the group no longer count as missing
 OTHER, OTHER_PER_SECOND = 10, 3  # allowed for keep-alives
-# If a look is before its notice, the reader asks for a wake-up, and has it: four packets. On a busy machine 11 % of the
-# records had a packet, keep-alives included. A wake-up for each record would be four times as many packets as records.
+
+# A look before its notice makes the reader ask for a wake-up: four packets. On a busy machine 11 % of the records had a
+# packet, with keep-alives. With a wake-up for each record there would be four times as many packets as records.
 OTHER_BY_RECORD = 0.2
 EXPECTED = {"read request", "read response", "multicast datagram"}
 BY_RECORD = {"rxe": EXPECTED, "siw": EXPECTED | {"acknowledge", "part of a message"}}  # of TCP
