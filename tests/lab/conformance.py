@@ -8,7 +8,7 @@ from hosts import Skipped
 
 
 # Instead of 1000, 100000, 1000 and 100 %, as emulation is slow.
-CONNECTIONS, RECORDS, JOINS, ROUNDS = 60, 3000, 8, 10
+CONNECTIONS, RECORDS, JOINS, ROUNDS = 100, 5000, 10, 10
 # TICKBUS_LAB_CONFORMANCE=all runs all programs over both kinds. Else what tickbus does above a fabric is shown over shm
 # and bytewise alone. Programs of the fabric itself run over both kinds. Programs with forms of READs of their own run
 # over a single kind.
