@@ -28,7 +28,7 @@
  *
  * Errors   -ENOMEM: the books are no longer right.
  * Threads  one thread at a time; any thread may read the counters.
- * Memory   that of the books, plus 80 bytes per symbol. If a symbol has them, its levels of depth10
+ * Memory   that of the books, plus 72 bytes per symbol. If a symbol has them, its levels of depth10
  *          take 328 bytes, its last trades 264 and its status 72. */
 #ifndef TICKBUS_FEEDS_MARKET_H
 #define TICKBUS_FEEDS_MARKET_H
