@@ -86,7 +86,12 @@ static uint64_t books(char *path, double *memory)
 	while ((result = source_next(source, &message)) > 0) {
 		if (message.ahead)
 			protocol_expect(protocol, message.ahead, message.ahead_length);
-		expect(protocol_message(protocol, &message), "market");
+		result = protocol_message(protocol, &message);
+		if (result == PROTOCOL_NEXT_DAY) {
+			protocol_clear(protocol);
+			result = protocol_message(protocol, &message);
+		}
+		expect(result, "protocol");
 		if (++count % SAMPLE_MESSAGES || !memory)
 			continue;
 		if (protocol->counters[itch_protocol.count + MARKET_COUNTER_ORDERS] <= most)

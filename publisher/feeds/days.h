@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The messages of a source, day by day. The message that begins another day is read with the day
- * before, and kept for that day. */
+ * before, and kept for its own day. */
 #ifndef TICKBUS_FEEDS_DAYS_H
 #define TICKBUS_FEEDS_DAYS_H
 

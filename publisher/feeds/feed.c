@@ -272,7 +272,7 @@ static int read_message(struct feed *feed, const struct source_message *message)
 }
 
 /* The message is due, or begins another day. False: the feed is to end. */
-static bool await(struct feed *feed, const struct source_message *message)
+static bool may_process(struct feed *feed, const struct source_message *message)
 {
 	return !feed->pace.speed_milli || protocol_is_over(feed->protocol, message) ||
 	       await_message(feed, message);
@@ -285,7 +285,7 @@ static int read_here(struct feed *feed)
 	int result;
 
 	while ((result = days_next(&feed->days, &message)) == 1) {
-		if (!await(feed, &message))
+		if (!may_process(feed, &message))
 			return -EINTR;
 		feed->message++;
 		result = read_message(feed, &message);

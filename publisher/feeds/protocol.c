@@ -9,7 +9,7 @@
 #include "bus/error.h"
 #include "tickbus/error.h"
 
-#define COUNTERS_MAX 64 /* as many as a publisher shows of one feed */
+#define LINE_BYTES 64
 
 static const struct tb_counter market_table[MARKET_COUNTER_COUNT] = {
 #define MARKET(what, name, unit, meaning) { name, unit, meaning },
@@ -29,12 +29,14 @@ static size_t counters_of(const struct protocol *protocol)
 static int counters_make(struct protocol *protocol)
 {
 	const unsigned int count = protocol->kind->count;
+	const size_t bytes = PROTOCOL_COUNTERS_MAX * sizeof(*protocol->counters);
 
-	assert(counters_of(protocol) <= COUNTERS_MAX);
-	protocol->counters = calloc(counters_of(protocol), sizeof(*protocol->counters));
+	assert(counters_of(protocol) <= PROTOCOL_COUNTERS_MAX);
+	protocol->counters = aligned_alloc(LINE_BYTES, bytes); /* written for each message */
 	protocol->table = calloc(counters_of(protocol), sizeof(*protocol->table));
 	if (!protocol->counters || !protocol->table)
 		return error_set(ENOMEM, "no memory");
+	memset(protocol->counters, 0, bytes);
 	memcpy(protocol->table, protocol->kind->counters, count * sizeof(*protocol->table));
 	memcpy(protocol->table + count, market_table, sizeof(market_table));
 	memcpy(protocol->table + count + MARKET_COUNTER_COUNT, own_table, sizeof(own_table));
@@ -57,9 +59,10 @@ int protocol_open(struct protocol **out, const struct protocol_kind *kind,
 	protocol->kind = kind;
 	protocol->options = *options;
 	result = counters_make(protocol);
-	market.counters = protocol->counters + kind->count;
-	if (result == 0)
+	if (result == 0) {
+		market.counters = protocol->counters + kind->count;
 		result = market_open(&protocol->market, &market);
+	}
 	if (result < 0) {
 		protocol_close(protocol);
 		return result;
@@ -88,6 +91,15 @@ void protocol_clear(struct protocol *protocol)
 	protocol->marks = (struct day_marks){ 0 };
 	protocol->kind->clear(protocol);
 	market_clear(protocol->market);
+}
+
+void protocol_day_begins(struct protocol *protocol)
+{
+	if (protocol->marks.started)
+		return;
+	market_partial(protocol->market);
+	if (protocol->options.no_start)
+		protocol->options.no_start(protocol->options.user);
 }
 
 bool protocol_is_over(const struct protocol *protocol, const struct source_message *message)

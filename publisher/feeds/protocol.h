@@ -20,7 +20,8 @@
 #include "publisher/feeds/source.h"
 #include "tickbus/counters.h"
 
-#define PROTOCOL_MALFORMED_REPORTED 8 /* malformed messages that are reported; all are counted */
+#define PROTOCOL_COUNTERS_MAX       64 /* as many as a publisher shows of a feed */
+#define PROTOCOL_MALFORMED_REPORTED 8  /* malformed messages that are reported; all are counted */
 
 struct protocol;
 
@@ -30,8 +31,10 @@ struct protocol_time {
 	bool is_trade;    /* the market makes a trade with shares of it, if it knows its order */
 };
 
+/* `message` begins each message with protocol_goes_on, then market_begin with the day's midnight_ns
+ * and the message's time, and ends it with market_end. */
 struct protocol_kind {
-	const char *name;  /* for people, like that of its marks: "ITCH 5.0" */
+	const char *name;  /* for people: "ITCH 5.0" */
 	const char *start; /* "the start of the day's messages (system event O)" */
 	const char *end;   /* "the end of the day's messages (system event C)" */
 	size_t bytes;      /* of its structure, which begins with struct protocol */
@@ -39,7 +42,7 @@ struct protocol_kind {
 	unsigned int types; /* the first counters are those of valid messages, by type */
 	unsigned int count; /* of all its counters */
 	enum day_mark (*mark)(const struct source_message *);
-	/* False: the message has no time. */
+	/* False: the message is malformed, so it has no time to wait for. */
 	bool (*time)(const struct source_message *, struct protocol_time *);
 	/* Fetches the memory that a later message will need. The message is not checked. */
 	void (*expect)(struct protocol *, const uint8_t *bytes, size_t length);
@@ -57,7 +60,7 @@ struct protocol_options {
 	void *user;
 };
 
-/* Counters of what is neither a message nor the market's, behind these. */
+/* Counters of the feed, behind those of the kind and of the market. */
 enum protocol_counter { PROTOCOL_COUNTER_TIME_AHEAD, PROTOCOL_COUNTER_COUNT };
 
 struct protocol {
@@ -104,13 +107,37 @@ static inline void protocol_expect(struct protocol *protocol, const uint8_t *byt
 	protocol->kind->expect(protocol, bytes, length);
 }
 
-/* For the kinds: counts one more; reports a malformed message, and returns PROTOCOL_DEFECT. */
+/* -- for the kinds ------------------------------------------------------------------------------
+ */
+
+void protocol_day_begins(struct protocol *);
+
+/* Notes a message that is this mark. `time_ns`: since midnight, NULL: the message is too short to
+ * have a time. False: it begins another day, and has no effect: return PROTOCOL_NEXT_DAY. */
+static inline bool protocol_goes_on(struct protocol *protocol, const struct source_message *message,
+				    enum day_mark mark, const uint64_t *time_ns)
+{
+	struct day_marks *marks = &protocol->marks;
+	bool first;
+
+	if (__builtin_expect(day_marks_over(marks, mark), 0))
+		return false;
+	first = day_marks_note(marks, message, mark);
+	if (time_ns)
+		marks->time_ns = *time_ns;
+	if (__builtin_expect(first, 0))
+		protocol_day_begins(protocol);
+	return true;
+}
+
+/* Counts one more. */
 static inline void protocol_count(struct protocol *protocol, unsigned int counter)
 {
 	__atomic_store_n(&protocol->counters[counter], protocol->counters[counter] + 1,
 			 __ATOMIC_RELAXED);
 }
 
+/* Counts and reports a malformed message, with the text of tb_error(). Returns PROTOCOL_DEFECT. */
 int protocol_malformed(struct protocol *, unsigned int counter, uint64_t offset);
 
 /* Counts a message whose time is too far ahead to wait for it. */

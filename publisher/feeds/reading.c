@@ -165,7 +165,8 @@ static int read_all(struct reading *reading)
 			protocol_expect(reading->protocol, message.ahead, message.ahead_length);
 		result = protocol_message(reading->protocol, &message);
 		if (result == PROTOCOL_NEXT_DAY) {
-			place->message--;
+			atomic_store_explicit(&reading->messages, --place->message,
+					      memory_order_relaxed);
 			days_keep(reading->days, &message);
 		}
 		if (result == PROTOCOL_DEFECT)

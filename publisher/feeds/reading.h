@@ -8,7 +8,7 @@
  *
  * Threads  the feed's thread calls reading_start and reading_take. Protocol and market call
  *          reading_no_start and reading_output on the reading thread. Between the two calls source
- *          and protocol belong to that thread.
+ *          and protocol belong to that thread. The feed's thread reads only names and the date.
  * Memory   READING_BYTES, at open. */
 #ifndef TICKBUS_FEEDS_READING_H
 #define TICKBUS_FEEDS_READING_H

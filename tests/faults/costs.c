@@ -9,7 +9,6 @@
 
 #include "config/yaml/located.h"
 #include "publisher/feeds/itch/itch.h"
-#include "publisher/feeds/itch/itch.h"
 #include "publisher/feeds/itch/itch_protocol.h"
 #include "tickbus/error.h"
 
@@ -146,7 +145,9 @@ static void messages_run(void *input)
 		const struct source_message raw = { .bytes = messages->bytes[i],
 						    .length = messages->lengths[i] };
 
-		if (protocol_message(messages->protocol, &raw) < 0)
+		const int result = protocol_message(messages->protocol, &raw);
+
+		if (result != 0 && result != PROTOCOL_DEFECT)
 			fail("protocol");
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counters of ITCH 5.0: each type of message, then what was wrong with others. */
+/* The counters of ITCH 5.0: valid messages of each type, then what was wrong with messages. */
 #ifndef TICKBUS_FEEDS_ITCH_COUNTERS_H
 #define TICKBUS_FEEDS_ITCH_COUNTERS_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publisher/feeds/itch/itch_protocol.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -17,6 +18,10 @@
 #define EVENT_BYTES   12
 #define EVENT_AT      11
 #define TIME_AT       5
+
+static_assert(ITCH_COUNTER_COUNT + MARKET_COUNTER_COUNT + PROTOCOL_COUNTER_COUNT <=
+		      PROTOCOL_COUNTERS_MAX,
+	      "counters of a feed");
 
 struct itch {
 	struct protocol base;
@@ -42,37 +47,22 @@ static enum day_mark mark(const struct source_message *raw)
 					     : DAY_MARK_NONE;
 }
 
-/* A message of a type with a wrong length has a time, too. */
+/* Messages of an unknown type or a wrong length have a time, too. */
 ITCH_INLINE uint64_t time_of(const uint8_t *bytes)
 {
 	return (uint64_t)itch_get_uint16_t(bytes + TIME_AT) << 32 |
 	       itch_get_uint32_t(bytes + TIME_AT + 2);
 }
 
-static __attribute__((noinline)) void day_begins(struct itch *itch)
-{
-	if (itch->base.marks.started)
-		return;
-	market_partial(itch->base.market);
-	if (itch->base.options.no_start)
-		itch->base.options.no_start(itch->base.options.user);
-}
-
 /* False: the message begins another day. */
 ITCH_INLINE bool day_goes_on(struct itch *itch, const struct source_message *raw, char type)
 {
-	struct day_marks *marks = &itch->base.marks;
-	const enum day_mark this = type == 'S' ? mark(raw) : DAY_MARK_NONE;
-	bool first;
+	uint64_t time_ns = 0;
 
-	if (__builtin_expect(day_marks_over(marks, this), 0))
-		return false;
-	first = day_marks_note(marks, raw, this);
 	if (raw->length >= ITCH_HEAD_BYTES)
-		marks->time_ns = time_of(raw->bytes);
-	if (__builtin_expect(first, 0))
-		day_begins(itch);
-	return true;
+		time_ns = time_of(raw->bytes);
+	return protocol_goes_on(&itch->base, raw, type == 'S' ? mark(raw) : DAY_MARK_NONE,
+				raw->length >= ITCH_HEAD_BYTES ? &time_ns : NULL);
 }
 
 /* -- messages -----------------------------------------------------------------------------------

@@ -441,6 +441,9 @@ int market_check_name(const char *name, size_t length)
 				(unsigned char)name[i]);
 	if (!length)
 		return error_set(EBADMSG, "symbol: found only spaces, expected a name");
+	if (length >= MARKET_NAME_BYTES)
+		return error_set(EBADMSG, "symbol: found %zu characters, expected at most %d",
+				 length, MARKET_NAME_BYTES - 1);
 	if (length == strlen(MARKET_WIDE_NAME) && memcmp(name, MARKET_WIDE_NAME, length) == 0)
 		return error_set(EBADMSG,
 				 "symbol: found %s, which stands for the whole market, expected "
@@ -461,6 +464,7 @@ int market_rename(struct market *market, uint16_t symbol, const char *name, size
 	struct symbol *of = &market->symbols[symbol];
 	int result;
 
+	assert(length < MARKET_NAME_BYTES);
 	if (market->renamed_count == MARKET_RENAMES)
 		return error_set(EEXIST,
 				 "symbol: found another name for a symbol with a name, expected "
@@ -469,7 +473,6 @@ int market_rename(struct market *market, uint16_t symbol, const char *name, size
 	book_forget(&market->book, symbol);
 	result = market_end(market);
 	symbol_forget(of);
-	assert(length < MARKET_NAME_BYTES);
 	memcpy(market->renamed[market->renamed_count], name, length);
 	of->number = MARKET_RENAMED + market->renamed_count++;
 	return result < 0 ? result : 0;

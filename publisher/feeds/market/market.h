@@ -26,7 +26,7 @@
  * instrument from there on, and the book of the instrument before is empty. What concerns the whole
  * market goes to the symbol MARKET_WIDE.
  *
- * Errors   -ENOMEM: the books are no longer right.
+ * Errors   -ENOMEM, -EOVERFLOW (too many orders): the books are no longer right.
  * Threads  one thread at a time; any thread may read the counters.
  * Memory   that of the books, plus 72 bytes per symbol. If a symbol has them, its levels of depth10
  *          take 328 bytes, its last trades 264 and its status 72. */
@@ -136,6 +136,7 @@ const char *market_why(const struct market *);
 /* -- its events: 0 or -errno --------------------------------------------------------------------
  */
 
+/* Changes the order's field `forgotten`. */
 int market_add(struct market *, struct book_order *);
 int market_cancel(struct market *, uint16_t symbol, uint64_t reference, uint32_t shares);
 int market_delete(struct market *, uint16_t symbol, uint64_t reference);
@@ -168,7 +169,7 @@ void market_imbalance(struct market *, uint16_t symbol, struct tb_imbalance *);
 /* -- names --------------------------------------------------------------------------------------
  */
 
-/* 0, or -EBADMSG with a message: it cannot be a name. */
+/* 0, or -EBADMSG with a message: it cannot be a name, or is too long. */
 int market_check_name(const char *name, size_t length);
 
 /* The first name of a symbol, below MARKET_NAME_BYTES. */

@@ -49,7 +49,7 @@ static size_t make_day(uint8_t *bytes, size_t *ends)
 	return size;
 }
 
-/* As the protocol does. */
+/* As the protocol does, but for malformed messages. */
 static bool note(struct day_marks *marks, const struct source_message *message)
 {
 	struct protocol_time time;

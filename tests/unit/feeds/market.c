@@ -963,6 +963,20 @@ static unsigned selects(void)
 	return seen;
 }
 
+/* Log lines say when the last message was, even if it is malformed. */
+Test(market, malformed_message_has_a_time_if_it_is_long_enough)
+{
+	const uint8_t bytes[13] = { [0] = '?', [9] = 1, [10] = 2 };
+
+	protocol->marks = begun;
+	send_bytes(bytes, sizeof(bytes), 0);
+	cr_expect_eq(answered, PROTOCOL_DEFECT);
+	cr_expect_eq(protocol->marks.time_ns, 258);
+	send_bytes(bytes, ITCH_HEAD_BYTES - 1, 0);
+	cr_expect_eq(answered, PROTOCOL_DEFECT);
+	cr_expect_eq(protocol->marks.time_ns, 0, "send_bytes begins in the middle of a day");
+}
+
 Test(market, only_wanted_selects_are_output)
 {
 	for (unsigned wanted = 0; wanted < 1u << MARKET_SELECTS; wanted++) {
