@@ -112,10 +112,11 @@ static inline void protocol_expect(struct protocol *protocol, const uint8_t *byt
 
 void protocol_day_begins(struct protocol *);
 
-/* Notes a message that is this mark. `time_ns`: since midnight, NULL: the message is too short to
- * have a time. False: it begins another day, and has no effect: return PROTOCOL_NEXT_DAY. */
+/* Notes a message that is this mark. `time_ns`: since midnight; that of the marks if the message is
+ * too short to have a time. False: it begins another day, and has no effect: return
+ * PROTOCOL_NEXT_DAY. */
 static inline bool protocol_goes_on(struct protocol *protocol, const struct source_message *message,
-				    enum day_mark mark, const uint64_t *time_ns)
+				    enum day_mark mark, uint64_t time_ns)
 {
 	struct day_marks *marks = &protocol->marks;
 	bool first;
@@ -123,8 +124,7 @@ static inline bool protocol_goes_on(struct protocol *protocol, const struct sour
 	if (__builtin_expect(day_marks_over(marks, mark), 0))
 		return false;
 	first = day_marks_note(marks, message, mark);
-	if (time_ns)
-		marks->time_ns = *time_ns;
+	marks->time_ns = time_ns;
 	if (__builtin_expect(first, 0))
 		protocol_day_begins(protocol);
 	return true;

@@ -57,12 +57,9 @@ ITCH_INLINE uint64_t time_of(const uint8_t *bytes)
 /* False: the message begins another day. */
 ITCH_INLINE bool day_goes_on(struct itch *itch, const struct source_message *raw, char type)
 {
-	uint64_t time_ns = 0;
-
-	if (raw->length >= ITCH_HEAD_BYTES)
-		time_ns = time_of(raw->bytes);
 	return protocol_goes_on(&itch->base, raw, type == 'S' ? mark(raw) : DAY_MARK_NONE,
-				raw->length >= ITCH_HEAD_BYTES ? &time_ns : NULL);
+				raw->length >= ITCH_HEAD_BYTES ? time_of(raw->bytes)
+							       : itch->base.marks.time_ns);
 }
 
 /* -- messages -----------------------------------------------------------------------------------
